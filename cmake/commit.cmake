@@ -1,0 +1,12 @@
+# Writes OUT with the commit that is being built; touches it only when it changed.
+execute_process(COMMAND git -C ${ROOT} rev-parse --short=12 HEAD OUTPUT_VARIABLE commit ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(NOT commit)
+  set(commit "unknown")
+endif()
+set(text "#pragma once\n#define RAMP_COMMIT \"${commit}\"\n")
+if(EXISTS ${OUT})
+  file(READ ${OUT} old)
+endif()
+if(NOT "${old}" STREQUAL "${text}")
+  file(WRITE ${OUT} "${text}")
+endif()
