@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a profiling campaign knows, in memory: candidates x loads -> times, and the forward passes the loads came from.
-// lab/measurements reads and writes it (SQLite); fit, menu, policies and eval work on it and on nothing else, so
-// measurements of kernels that are not ours enter here too.
+// What a profiling campaign knows, in memory: candidates x loads -> times, and the forward passes
+// the loads came from. lab/measurements reads and writes it (SQLite); fit, menu, policies and eval
+// work on it and on nothing else, so measurements of kernels that are not ours enter here too.
 #pragma once
 
 #include <string>
@@ -17,10 +17,13 @@ struct Candidate {
   std::string knobs;      // the configuration as one JSON object, what a plan stores
   Grid grid;              // what Eq. 1 sees
   std::string occupancy;  // entries of one menu share it (Section 3.3)
+  int registers = 0;      // a thread, as compiled; 0 where unknown
+  int smem_bytes = 0;     // a block, dynamic and static; 0 where unknown
 };
 
-// Where a pass comes from.  kTrain: recorded, for fitting.  kTest: recorded, from requests no policy was fitted on.
-// kUniform: uniform routing at vLLM's 18 batch sizes, for the policy that tunes as vLLM does.
+// Where a pass comes from.  kTrain: recorded, for fitting.  kTest: recorded, from requests no
+// policy was fitted on. kUniform: uniform routing at vLLM's 18 batch sizes, for the policy that
+// tunes as vLLM does.
 enum class Role { kTrain, kTest, kUniform };
 
 // One MoE layer of one forward pass: the layer waits for the slowest of its GPUs.
@@ -29,25 +32,37 @@ struct MeasuredPass {
   int layer = 0;
   std::string domain;
   Role role = Role::kTrain;
-  std::vector<int> load_of_gpu;  // index into MeasuredSpace::loads; -1 where the GPU got no token (0 us)
+  std::vector<int>
+      load_of_gpu;  // index into MeasuredSpace::loads; -1 where the GPU got no token (0 us)
 };
 
 struct Provenance {
-  std::string model, layout;           // "olmoe", "ep8"
-  std::string routing;                 // "recorded: <trace>" or "generated: <calibration, seed>"
-  std::string gpu, driver, toolkit;    // "NVIDIA H200", "580.159.04", "NVRTC 13.0"
-  std::string commit, date, sources;   // sources: hash of the device code
-  std::string how;                     // cold weights or flush, launches a sample
+  std::string model, layout;          // "olmoe", "ep8"
+  std::string routing;                // "recorded: <trace>" or "generated: <calibration, seed>"
+  std::string gpu, driver, toolkit;   // "NVIDIA H200", "580.159.04", "NVRTC 13.0"
+  std::string commit, date, sources;  // sources: hash of the device code
+  std::string how;                    // cold weights or flush, launches a sample
 };
 
 struct MeasuredSpace {
   Provenance provenance;
   LocalShape shape;
-  int gpus = 1;                               // of the layout
-  std::vector<Candidate> candidates;          // legal ones only
-  std::vector<std::vector<int>> loads;        // n_e of the local experts, sorted descending; no two equal
+  int gpus = 1;                         // of the layout
+  std::vector<Candidate> candidates;    // legal ones only
+  std::vector<std::vector<int>> loads;  // n_e of the local experts, sorted descending; no two equal
   std::vector<MeasuredPass> passes;
-  std::vector<std::vector<std::vector<float>>> samples;  // [candidate][load]: us in the order taken, maybe empty
+  std::vector<std::vector<std::vector<float>>>
+      samples;  // [candidate][load]: us in the order taken, maybe empty
 };
+
+// What the choice half relies on: sizes that agree, indexes inside, positive finite times, counts
+// small enough that Eq. 1 fits an int (kMaxPairs).  Throws Error naming the field; readers call it
+// once, nothing below checks again.
+void check_space(const MeasuredSpace& space);
+
+// Bounds under which features() can't overflow: pairs x col_tiles x phases < 2^31.
+inline constexpr int kMaxPairs = 1 << 20;  // token-expert pairs of one GPU's load
+inline constexpr int kMaxColTiles = 512;
+inline constexpr int kMaxExperts = 4096;
 
 }  // namespace ramp

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choice/lesson.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ramp {
+
+Lesson make_lesson(const MeasuredSpace& space, Role role, Half half) {
+  Lesson lesson;
+  lesson.shape = space.shape;
+  lesson.gpus = space.gpus;
+  lesson.candidates = space.candidates;
+  std::vector<int> kept(space.loads.size(), -1);  // index in the space -> index in the lesson
+  std::vector<int> source;
+  for (const MeasuredPass& pass : space.passes) {
+    if (pass.role != role) continue;
+    LessonPass copy{pass.tokens, pass.load_of_gpu};
+    for (int& load : copy.load_of_gpu) {
+      if (load < 0) continue;
+      if (kept[load] < 0) {
+        kept[load] = static_cast<int>(lesson.loads.size());
+        lesson.loads.push_back(space.loads[load]);
+        source.push_back(load);
+      }
+      load = kept[load];
+    }
+    lesson.passes.push_back(std::move(copy));
+  }
+  const TimeTable all = median_times(space, half);
+  std::vector<int> timed(all.size());
+  for (size_t c = 0; c < all.size(); ++c) {
+    std::vector<float> row(source.size());
+    for (size_t l = 0; l < source.size(); ++l) row[l] = all[c][source[l]];
+    timed[c] = static_cast<int>(std::count_if(row.begin(), row.end(), is_time));
+    lesson.us.push_back(std::move(row));
+  }
+  const int most = timed.empty() ? 0 : *std::max_element(timed.begin(), timed.end());
+  for (size_t c = 0; c < timed.size(); ++c)
+    if (timed[c] > 0 && 2 * timed[c] >= most) lesson.learnable.push_back(static_cast<int>(c));
+  return lesson;
+}
+
+int pairs_of(const std::vector<int>& load) { return std::accumulate(load.begin(), load.end(), 0); }
+
+}  // namespace ramp

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a policy may learn from: a copy of one role's passes, their loads and their times, and
+// nothing else.  Because the other passes are not in it, no policy can see what it will be scored
+// on.
+#pragma once
+
+#include <vector>
+
+#include "choice/times.hpp"
+
+namespace ramp {
+
+struct LessonPass {
+  int tokens = 0;                // B
+  std::vector<int> load_of_gpu;  // index into Lesson::loads, -1 where the GPU got no token
+};
+
+struct Lesson {
+  LocalShape shape;
+  int gpus = 1;
+  std::vector<Candidate> candidates;
+  std::vector<std::vector<int>> loads;
+  std::vector<LessonPass> passes;
+  TimeTable us;  // [candidate][load]
+  std::vector<int>
+      learnable;  // candidates that the lesson covers well enough to be picked, ascending
+};
+
+// A campaign with a budget times the contenders on every load and the rest on a few.  A candidate
+// is learnable when it was timed on at least half as many of the lesson's loads as the best covered
+// one; the others keep their fit, for the ranking, and are never picked.
+Lesson make_lesson(const MeasuredSpace& space, Role role, Half half);
+
+// Token-expert pairs of a load.
+int pairs_of(const std::vector<int>& load);
+
+}  // namespace ramp

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choice/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace ramp {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// splitmix64: the standard library's distributions differ from one implementation to the next, and
+// an interval in a document must be reproducible.
+std::uint64_t next_random(std::uint64_t& state) {
+  std::uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+size_t below(std::uint64_t& state, size_t bound) {
+  return static_cast<size_t>(((next_random(state) >> 32) * static_cast<std::uint64_t>(bound)) >>
+                             32);
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return kNaN;
+  const size_t mid = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + mid, values.end());
+  if (values.size() % 2) return values[mid];
+  return (values[mid] + *std::max_element(values.begin(), values.begin() + mid)) / 2;
+}
+
+std::vector<double> ranks(std::span<const double> values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return values[i] < values[j]; });
+  std::vector<double> rank(values.size());
+  for (size_t begin = 0; begin < order.size();) {
+    size_t end = begin;
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    const double shared = (begin + end + 1) / 2.0;  // mean of begin+1 .. end
+    for (size_t i = begin; i < end; ++i) rank[order[i]] = shared;
+    begin = end;
+  }
+  return rank;
+}
+
+double spearman(std::span<const double> a, std::span<const double> b) {
+  if (a.size() != b.size() || a.size() < 2) return kNaN;
+  const std::vector<double> ra = ranks(a), rb = ranks(b);
+  const double mean = (a.size() + 1) / 2.0;
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += (ra[i] - mean) * (rb[i] - mean);
+    aa += (ra[i] - mean) * (ra[i] - mean);
+    bb += (rb[i] - mean) * (rb[i] - mean);
+  }
+  return aa == 0 || bb == 0 ? kNaN : ab / std::sqrt(aa * bb);
+}
+
+double exp_mean(std::span<const double> logs) {
+  if (logs.empty()) return kNaN;
+  return std::exp(std::accumulate(logs.begin(), logs.end(), 0.0) / logs.size());
+}
+
+Interval bootstrap_exp_mean(std::span<const double> logs, int resamples, std::uint64_t seed) {
+  if (logs.empty() || resamples < 1) return {kNaN, kNaN};
+  std::vector<double> means(resamples);
+  for (double& mean : means) {
+    double sum = 0;
+    for (size_t i = 0; i < logs.size(); ++i) sum += logs[below(seed, logs.size())];
+    mean = sum / logs.size();
+  }
+  std::sort(means.begin(), means.end());
+  const auto at = [&](double q) {
+    return std::exp(means[static_cast<size_t>(q * (resamples - 1) + 0.5)]);
+  };
+  return {at(0.025), at(0.975)};
+}
+
+}  // namespace ramp
