@@ -31,6 +31,9 @@ struct Lesson {
 // one; the others keep their fit, for the ranking, and are never picked.
 Lesson make_lesson(const MeasuredSpace& space, Role role, Half half);
 
+// Whether any GPU got a token.
+bool pass_has_work(const LessonPass& pass);
+
 // Token-expert pairs of a load.
 int pairs_of(const std::vector<int>& load);
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choice/menu.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/error.hpp"
+
+namespace ramp {
+namespace {
+
+constexpr float kUntimed = std::numeric_limits<float>::infinity();
+
+// Passes left without a time come first: a menu that serves everything beats one that is fast where
+// it was timed.
+struct Cost {
+  int untimed = 0;
+  double value = 0;  // kTime: us; kRelative: log of the ratio to the full space; summed over passes
+  bool operator<(const Cost& other) const {
+    return untimed != other.untimed ? untimed < other.untimed : value < other.value;
+  }
+};
+
+struct Search {
+  const Lesson& lesson;
+  MenuObjective objective;
+  std::vector<int> passes;   // those that the full space has a time for
+  std::vector<double> full;  // their time with the best candidate on every GPU
+
+  // The passes' cost when load l takes best[l], or us_of_extra[l] if that is less.
+  Cost cost(const std::vector<float>& best, const std::vector<float>& us_of_extra) const {
+    Cost sum;
+    for (size_t i = 0; i < passes.size(); ++i) {
+      float slowest = 0;
+      for (int load : lesson.passes[passes[i]].load_of_gpu)
+        if (load >= 0) slowest = std::max(slowest, std::min(best[load], us_of_extra[load]));
+      if (!is_time(slowest))
+        ++sum.untimed;
+      else
+        sum.value += objective == MenuObjective::kTime ? slowest : std::log(slowest / full[i]);
+    }
+    return sum;
+  }
+
+  double loss(const Cost& c) const {
+    if (c.untimed > 0) return std::numeric_limits<double>::infinity();
+    if (objective == MenuObjective::kRelative) return std::exp(c.value / passes.size()) - 1;
+    double sum = 0;
+    for (double us : full) sum += us;
+    return c.value / sum - 1;
+  }
+};
+
+Search prepare(const Lesson& lesson, MenuObjective objective) {
+  std::vector<float> best(lesson.loads.size(), kUntimed);
+  for (int c : lesson.learnable)
+    for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], lesson.us[c][l]);
+  Search search{lesson, objective, {}, {}};
+  for (size_t p = 0; p < lesson.passes.size(); ++p) {
+    float slowest = 0;
+    for (int load : lesson.passes[p].load_of_gpu)
+      if (load >= 0) slowest = std::max(slowest, best[load]);
+    if (slowest == 0 || !is_time(slowest)) continue;
+    search.passes.push_back(static_cast<int>(p));
+    search.full.push_back(slowest);
+  }
+  if (search.passes.empty())
+    throw Error("training passes", fmt::format("{}, none timed", lesson.passes.size()),
+                "1 or more timed passes", "profile the recorded passes of the trace");
+  return search;
+}
+
+struct Grown {
+  Menu menu;
+  Cost cost;
+};
+
+Grown grow(const Search& search, const std::vector<int>& members, int entries) {
+  Grown grown;
+  std::vector<float> best(search.lesson.loads.size(), kUntimed);
+  grown.cost = {static_cast<int>(search.passes.size()) + 1, 0};
+  while (static_cast<int>(grown.menu.candidates.size()) < entries) {
+    int pick = -1;
+    Cost lowest = grown.cost;
+    for (int c : members)
+      if (const Cost with = search.cost(best, search.lesson.us[c]); with < lowest)
+        pick = c, lowest = with;
+    if (pick < 0) break;
+    for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], search.lesson.us[pick][l]);
+    grown.cost = lowest;
+    grown.menu.candidates.push_back(pick);
+    grown.menu.loss.push_back(search.loss(lowest));
+  }
+  return grown;
+}
+
+}  // namespace
+
+Menu greedy_menu(const Lesson& lesson, const MenuOptions& options) {
+  if (options.entries < 1 || options.entries > kMaxMenuEntries)
+    throw Error("menu entries", std::to_string(options.entries),
+                fmt::format("1 to {}", kMaxMenuEntries), "ask for six, as the paper does");
+  const Search search = prepare(lesson, options.objective);
+  std::set<std::string> classes;
+  for (int c : lesson.learnable) classes.insert(lesson.candidates[c].occupancy);
+  if (!options.occupancy.empty() && !classes.count(options.occupancy))
+    throw Error("occupancy", options.occupancy, fmt::format("{}", fmt::join(classes, ", ")),
+                "leave it out to try every class");
+  Grown best;
+  for (const std::string& name : classes) {
+    if (!options.occupancy.empty() && name != options.occupancy) continue;
+    std::vector<int> members;
+    for (int c : lesson.learnable)
+      if (lesson.candidates[c].occupancy == name) members.push_back(c);
+    Grown grown = grow(search, members, options.entries);
+    grown.menu.occupancy = name;
+    if (best.menu.candidates.empty() || grown.cost < best.cost) best = std::move(grown);
+  }
+  return best.menu;
+}
+
+}  // namespace ramp

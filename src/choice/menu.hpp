@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The menu M of Section 3.1: n candidates of one occupancy class, chosen greedily so that the
+// recorded passes' slowest GPUs are fastest when each GPU runs the best entry for its load.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "choice/lesson.hpp"
+
+namespace ramp {
+
+// kTime is the paper's: the sum over passes, in which a prefill pass weighs as much as fifty decode
+// passes.  kRelative is the geometric mean, in which every pass weighs the same: right when the
+// passes were sampled evenly over sizes and not as often as serving sees them.
+enum class MenuObjective { kTime, kRelative };
+
+struct MenuOptions {
+  int entries = 6;
+  std::string occupancy;  // empty: every class is tried and the best kept
+  MenuObjective objective = MenuObjective::kTime;
+};
+
+inline constexpr int kMaxMenuEntries = 16;  // what a plan may hold
+
+struct Menu {
+  std::vector<int> candidates;  // in the order they were added: the first n are the menu of n
+  std::vector<double>
+      loss;  // of the menu up to here against the full space, 0.01 = 1 % slower; by the objective
+  std::string occupancy;
+};
+
+// Ends early when no further candidate helps on any pass.  Throws Error for an impossible number of
+// entries, an occupancy class nobody has, or a lesson without timed passes.
+Menu greedy_menu(const Lesson& lesson, const MenuOptions& options);
+
+}  // namespace ramp

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Candidates with their theta, in the order a tie is broken; the part that the cost-model policies
+// share.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "choice/cost_model.h"
+#include "choice/lesson.hpp"
+
+namespace ramp {
+
+struct Ranked {
+  struct Entry {
+    int candidate = 0;
+    Grid grid;
+    Theta theta;
+  };
+  std::vector<Entry> entries;
+
+  int cheapest(std::span<const int> load) const;  // a candidate's index
+};
+
+// Candidates that could not be fitted are left out; throws Error when none could.
+Ranked rank_by_cost_model(const Lesson& lesson, std::span<const int> candidates);
+
+}  // namespace ramp

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A policy picks a configuration for one GPU in one pass (Section 4, Baselines).  It learns from a
+// Lesson, which holds the passes of one role and no others, and chooses from what it may see.  A
+// new policy is one file in policies/ and a row in policy.cpp.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "choice/menu.hpp"
+
+namespace ramp {
+
+struct Seen {
+  int tokens = 0;             // B of the pass: all that a serving system's table looks at
+  std::span<const int> load;  // n_e of this GPU's experts: known only on the GPU, after routing
+  // us of every candidate on this very load, infinity where it was not timed.  Empty but for the
+  // policies that say `oracle`: they bound what can be reached and can't be served.
+  std::span<const float> timed;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  // Throws Error when the lesson is not enough.
+  virtual void learn(const Lesson& lesson) = 0;
+  // Index into the lesson's candidates.
+  virtual int choose(const Seen& seen) const = 0;
+};
+
+struct PolicyOptions {
+  MenuOptions menu;  // of the policies that serve a menu
+};
+
+struct PolicyKind {
+  std::string name;     // "cost-model"
+  std::string summary;  // one line
+  Role learns_from = Role::kTrain;
+  bool oracle = false;
+  std::unique_ptr<Policy> (*make)(const PolicyOptions&) = nullptr;
+};
+
+// In the order tables show them.
+const std::vector<PolicyKind>& policy_kinds();
+
+// Throws Error naming those that exist.
+const PolicyKind& policy_kind(std::string_view name);
+
+// Names that evaluation refers to.
+inline constexpr std::string_view kFixedPolicy = "fixed";
+inline constexpr std::string_view kVllmPolicy = "vllm-tuning";
+inline constexpr std::string_view kMenuPolicy = "cost-model-menu";
+inline constexpr std::string_view kOraclePolicy = "exhaustive";
+
+}  // namespace ramp
