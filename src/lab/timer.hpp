@@ -31,8 +31,6 @@ struct TimedConfig {
   Candidate candidate;
   ConfigStatus status = ConfigStatus::kNew;
   std::string reason;  // why it is not kOk
-  int registers = 0;   // a thread; 0 where nobody knows
-  int smem_bytes = 0;  // a block
 };
 
 struct Sample {
