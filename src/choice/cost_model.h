@@ -24,6 +24,12 @@ RAMP_HD float predict_us(const Theta& t, const Features& f) {
               fmaf(t.tile, static_cast<float>(f.tiles), fmaf(t.wave, static_cast<float>(f.waves), t.fixed)));
 }
 
+// What the choice knows of a menu's entry.
+struct MenuEntry {
+  Grid grid;
+  Theta theta;
+};
+
 // Ties go to the lower index.
 RAMP_HD int cheapest(const float* us, int entries) {
   int best = 0;

@@ -12,18 +12,30 @@ struct Features {
   int active = 0;  // A: local experts that have a token
 };
 
-// load[e] is n_e, the tokens of local expert e; experts is their number.
-RAMP_HD constexpr Features features(const Grid& grid, const int* load, int experts) {
+// Row tiles of one expert with n tokens.
+RAMP_HD constexpr int row_tiles(int n, const Phase& phase) { return ceil_div(n, phase.rows); }
+
+// From the row tiles of all experts, a number a phase: the kernel sums them over a warp.
+RAMP_HD constexpr Features features(const Grid& grid, const int (&row_tiles_of_phase)[Grid::kMaxPhases], int active) {
   Features f;
-  for (int e = 0; e < experts; ++e) f.active += load[e] > 0;
+  f.active = active;
   for (int p = 0; p < grid.phases; ++p) {
-    int row_tiles = 0;
-    for (int e = 0; e < experts; ++e) row_tiles += ceil_div(load[e], grid.phase[p].rows);
-    const int tiles = row_tiles * grid.phase[p].col_tiles;
+    const int tiles = row_tiles_of_phase[p] * grid.phase[p].col_tiles;
     f.tiles += tiles;
     f.waves += ceil_div(tiles, grid.phase[p].slots);
   }
   return f;
+}
+
+// load[e] is n_e, the tokens of local expert e; experts is their number.
+RAMP_HD constexpr Features features(const Grid& grid, const int* load, int experts) {
+  int tiles[Grid::kMaxPhases] = {};
+  int active = 0;
+  for (int e = 0; e < experts; ++e) {
+    active += load[e] > 0;
+    for (int p = 0; p < grid.phases; ++p) tiles[p] += row_tiles(load[e], grid.phase[p]);
+  }
+  return features(grid, tiles, active);
 }
 
 }  // namespace ramp

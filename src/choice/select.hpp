@@ -12,11 +12,6 @@
 
 namespace ramp {
 
-struct MenuEntry {
-  Grid grid;
-  Theta theta;
-};
-
 // What became of the ids that arrived.  The five add up to their number, duplicates apart.
 struct IdCounters {
   long long local = 0;    // counted into the load

@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ffn`, topology F1: both projections of a GPU's experts in one persistent launch (Section A.8).
+//
+//   warp 0        requests the first weights before the routing is known, then for every item: publishes it, and
+//                 keeps the ring of 32 KB weight units full, up, down and next item without a pause
+//   warps 1-3     gather the item's quantised rows beside each up unit, and the weight scales beside every unit
+//   warps 4-11    two consumer warpgroups: multiply, promote every 128 of K into FP32, SwiGLU, quantise, multiply by
+//                 the down weights, add into the output
+//
+// A unit is 256 weight rows of 128 columns: for up 128 gate rows and the 128 up rows of the same h, so that a warpgroup
+// holds gate and up of the same 64 columns in the same registers; for down 256 output columns of one 128-slice of h.
+// In the down phase the warpgroups take units in turn: neither waits for the other, and an output row is 512 bytes.
+//
+// Barriers: full[s] counts 96 gather threads and the copy engine; empty[s] one lane of each consumer warp;
+// item_full[i] the scheduler; item_empty[i] one lane of each gather and consumer warp.
+#pragma once
+
+#include "kernels/ffn/config.h"
+#include "kernels/hopper/wgmma.cuh"
+#include "kernels/prepare/state.h"
+
+namespace ramp {
+
+struct alignas(64) TensorMap {
+  u64 opaque[16];
+};
+
+constexpr int kConsumerWarps = 4 * kFfnConsumers;
+
+// Addresses in shared memory that hold for every entry.
+struct FfnShared {
+  u32 ring;      // weight units, on 1,024 bytes
+  u32 barriers;  // full, empty, item_full, item_empty
+  char* base;    // generic address of `ring`
+
+  __device__ u32 full(int s) const { return barriers + s * 8; }
+  __device__ u32 empty(int s) const { return barriers + (kFfnMaxStages + s) * 8; }
+  __device__ u32 item_full(int i) const { return barriers + (2 * kFfnMaxStages + i) * 8; }
+  __device__ u32 item_empty(int i) const { return barriers + (2 * kFfnMaxStages + kFfnItemSlots + i) * 8; }
+};
+
+// A place in a ring of kDepth and the phase that a wait there looks for.
+template <int kDepth>
+struct RingCursor {
+  int slot = 0;
+  u32 phase = 0;
+  __device__ __forceinline__ void next() {
+    if (++slot == kDepth) slot = 0, phase ^= 1;
+  }
+};
+
+// What everybody in the block needs to know of an item.  rows == 0: the block's first item turned out to have no
+// tokens, and `slice` units of it were requested in vain; rows < 0: no more items.
+struct ItemHead {
+  int expert, slice, rows, unused;
+};
+
+template <FfnConfig kConfig>
+struct FfnEntry {
+  static constexpr FfnConfig config = kConfig;
+  static constexpr FfnLayout layout = ffn_layout(kConfig);
+  static constexpr int kRows = kConfig.rows;
+  static constexpr int kGroups = ffn_groups(kConfig);
+  static constexpr int kRowBytes = kRows * kScaleGroup;  // of one 128-column block of the tile's rows
+
+  __device__ static ItemHead* head(const FfnShared& s, int i) {
+    return reinterpret_cast<ItemHead*>(s.base + layout.items + i * layout.item_bytes);
+  }
+  __device__ static int* tokens(const FfnShared& s, int i) { return reinterpret_cast<int*>(head(s, i) + 1); }
+  __device__ static float* gates(const FfnShared& s, int i) { return reinterpret_cast<float*>(tokens(s, i) + kRows); }
+  // 128-blocks of h in a slice; the last slice may be short.
+  __device__ static int groups(const FfnArgs& a, int slice) {
+    return min(kGroups, a.intermediate / kScaleGroup - slice * kGroups);
+  }
+};
+
+// ---- producer: schedule and weights ---------------------------------------------------------------------------------
+
+__device__ __forceinline__ void load_up_unit(const FfnShared& s, const TensorMap* w13, int slot, int expert,
+                                             int h_block, int k_block, u64 policy) {
+  mbarrier_arrive_expect(s.full(slot), kFfnUnitBytes);
+  tma_load_4d(s.ring + slot * kFfnUnitBytes, w13, s.full(slot), k_block * kScaleGroup, h_block * kScaleGroup, 0, expert,
+              policy);
+}
+
+__device__ __forceinline__ void load_down_unit(const FfnShared& s, const TensorMap* w2, int slot, int expert,
+                                               int h_block, int d_block, u64 policy) {
+  mbarrier_arrive_expect(s.full(slot), kFfnUnitBytes);
+  tma_load_3d(s.ring + slot * kFfnUnitBytes, w2, s.full(slot), h_block * kScaleGroup, d_block * kFfnUnitCols, expert,
+              policy);
+}
+
+// The first `units` up units of a (expert, slice), before anything is known of the routing.
+template <int kGroups>
+__device__ __forceinline__ void prefill(const FfnShared& s, const FfnArgs& a, const TensorMap* w13, int expert,
+                                        int slice, u64 policy) {
+  const int groups = min(kGroups, a.intermediate / kScaleGroup - slice * kGroups);
+  for (int u = 0; u < a.prefill; ++u)
+    load_up_unit(s, w13, u, expert, slice * kGroups + u % groups, u / groups, policy);
+}
+
+template <class E>
+__device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, const TensorMap* w13,
+                                         const TensorMap* w2, u64 policy) {
+  const int lane = threadIdx.x;
+  const int slices = ffn_slices(E::config, a.intermediate);
+  const int owned_blocks = a.owned_experts * slices;
+  const int k_blocks = a.hidden / kScaleGroup, d_blocks = ceil_div(a.hidden, kFfnUnitCols);
+  const int claimable = load_cg(&a.state->tiles) * slices;
+  RingCursor<E::config.stages> unit;
+  RingCursor<kFfnItemSlots> item;
+  item.phase = unit.phase = 1;  // the first turn finds every place empty
+
+  int skip = 0;  // units of the item that were requested already
+  auto publish = [&](ItemHead h, int row0) {
+    mbarrier_wait(s.item_empty(item.slot), item.phase);
+    for (int r = lane; r < h.rows; r += 32) {
+      E::tokens(s, item.slot)[r] = load_cg(a.row_token + row0 + r);
+      E::gates(s, item.slot)[r] = load_cg(a.row_gate + row0 + r);
+    }
+    if (lane == 0) *E::head(s, item.slot) = h;
+    __syncwarp();
+    if (lane == 0) mbarrier_arrive(s.item_full(item.slot));
+    item.next();
+  };
+
+  // By stride the blocks that own no first item come first.
+  int stride_next = (static_cast<int>(blockIdx.x) - owned_blocks + static_cast<int>(gridDim.x)) % gridDim.x;
+  int next = 0;  // lane 0's
+  auto claim = [&] {
+    if constexpr (E::config.dynamic) {
+      next = atomicAdd(&a.state->claim, 1);
+    } else {
+      next = stride_next;
+      stride_next += gridDim.x;
+    }
+  };
+
+  // Keeps the ring full with the units of an item.  The next item is claimed before the down phase: late enough that
+  // a block does not sit on work that another could start, early enough that the answer is there when the ring asks.
+  auto run = [&](const ItemHead& h) {
+    const int groups = E::groups(a, h.slice), h_block = h.slice * E::kGroups;
+    if (lane == 0) {
+      int n = 0;
+      for (int k = 0; k < k_blocks; ++k)
+        for (int g = 0; g < groups; ++g, ++n, unit.next()) {
+          if (n < skip) continue;
+          mbarrier_wait(s.empty(unit.slot), unit.phase);
+          load_up_unit(s, w13, unit.slot, h.expert, h_block + g, k, policy);
+        }
+      claim();
+      for (int d = 0; d < d_blocks; ++d)
+        for (int g = 0; g < groups; ++g, unit.next()) {
+          mbarrier_wait(s.empty(unit.slot), unit.phase);
+          load_down_unit(s, w2, unit.slot, h.expert, h_block + g, d, policy);
+        }
+    }
+    skip = 0;
+    __syncwarp();
+  };
+
+  bool claimed = false;
+  if (static_cast<int>(blockIdx.x) < owned_blocks) {
+    const int expert = blockIdx.x / slices, slice = blockIdx.x % slices;
+    const int n = load_cg(a.counts + expert);
+    if (n > 0) {
+      const ItemHead h{expert, slice, min(n, E::kRows), 0};
+      publish(h, load_cg(a.row_base + expert));
+      skip = a.prefill;
+      run(h);
+      claimed = true;
+    } else if (a.prefill > 0) {
+      publish(ItemHead{expert, a.prefill, 0, 0}, 0);
+      for (int u = 0; u < a.prefill; ++u) unit.next();
+    }
+  }
+  if (!claimed && lane == 0) claim();
+  for (;;) {
+    const int index = __shfl_sync(~0u, next, 0);
+    if (index >= claimable) break;
+    int tile = index / slices, slice = index % slices;
+    int4 t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
+    if constexpr (E::config.grouped) {
+      const int at = index - t.z * slices;  // within the expert's items
+      slice = at / t.w;
+      tile = t.z + at % t.w;
+      t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
+    }
+    const ItemHead h{t.x & 0xffff, slice, t.x >> 16, 0};
+    publish(h, t.y);
+    run(h);
+  }
+  publish(ItemHead{0, 0, -1, 0}, 0);
+}
+
+// ---- producer: rows and scales --------------------------------------------------------------------------------------
+
+template <class E>
+__device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
+  const int thread = threadIdx.x - 32;  // 0 .. 95
+  constexpr int kChunks = E::kRowBytes / 16, kMine = ceil_div(kChunks, kFfnGatherThreads);
+  const int k_blocks = a.hidden / kScaleGroup, d_blocks = ceil_div(a.hidden, kFfnUnitCols);
+  const int h_blocks = a.intermediate / kScaleGroup;
+  RingCursor<E::config.stages> unit;
+  RingCursor<kFfnItemSlots> item;
+  unit.phase = 1;
+
+  for (;; item.next()) {
+    mbarrier_wait(s.item_full(item.slot), item.phase);
+    const ItemHead h = *E::head(s, item.slot);
+    if (h.rows < 0) break;
+    if (h.rows == 0) {
+      for (int u = 0; u < h.slice; ++u, unit.next()) copy_async_arrive(s.full(unit.slot));
+    } else {
+      u32 from[kMine];  // in units of 16 bytes, so that 32 bits reach 64 GB; kNothing: no row there
+      constexpr u32 kNothing = ~0u;
+#pragma unroll
+      for (int i = 0; i < kMine; ++i) {
+        const int chunk = thread + i * kFfnGatherThreads, row = chunk / 8;
+        from[i] = chunk < kChunks && row < h.rows
+                      ? static_cast<u32>(E::tokens(s, item.slot)[row]) * static_cast<u32>(a.hidden / 16) + chunk % 8
+                      : kNothing;
+      }
+      const float* from_scale =
+          thread < h.rows ? a.rows_scale + static_cast<long long>(E::tokens(s, item.slot)[thread]) * k_blocks : nullptr;
+      const int groups = E::groups(a, h.slice), h_block = h.slice * E::kGroups;
+      const float* up_scale = a.scale13 + (static_cast<long long>(h.expert) * 2 * h_blocks + h_block) * k_blocks;
+      const float* down_scale = a.scale2 + static_cast<long long>(h.expert) * k_blocks * h_blocks + h_block;
+      // The last two threads bring the two weight scales of a unit.
+      const int which = thread - (kFfnGatherThreads - 2);
+
+      for (int k = 0; k < k_blocks; ++k)
+        for (int g = 0; g < groups; ++g, unit.next()) {
+          mbarrier_wait(s.empty(unit.slot), unit.phase);
+          if (g == 0) {  // the tile's rows serve all groups of this k
+#pragma unroll
+            for (int i = 0; i < kMine; ++i) {
+              const int chunk = thread + i * kFfnGatherThreads, row = chunk / 8;
+              if (from[i] != kNothing)
+                copy_async_16(s.ring + E::layout.rows + unit.slot * E::kRowBytes + row * kScaleGroup +
+                                  ((chunk % 8) ^ (row % 8)) * 16,
+                              a.rows_q + (static_cast<u64>(from[i]) + k * 8) * 16);
+            }
+            if (from_scale) copy_async_4(s.ring + E::layout.scales_x + (unit.slot * E::kRows + thread) * 4, from_scale + k);
+          }
+          if (which >= 0)
+            copy_async_4(s.ring + E::layout.scales_w + (unit.slot * 2 + which) * 4,
+                         up_scale + (static_cast<long long>(which) * h_blocks + g) * k_blocks + k);
+          copy_async_arrive(s.full(unit.slot));
+        }
+      for (int d = 0; d < d_blocks; ++d)
+        for (int g = 0; g < groups; ++g, unit.next()) {
+          mbarrier_wait(s.empty(unit.slot), unit.phase);
+          const int row = d * (kFfnUnitCols / kScaleGroup) + which;  // 128-block of the output; the last may be missing
+          if (which >= 0 && row < k_blocks)
+            copy_async_4(s.ring + E::layout.scales_w + (unit.slot * 2 + which) * 4,
+                         down_scale + static_cast<long long>(row) * h_blocks + g);
+          copy_async_arrive(s.full(unit.slot));
+        }
+    }
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(s.item_empty(item.slot));
+  }
+}
+
+// ---- consumers ------------------------------------------------------------------------------------------------------
+
+enum NamedBarrier { kAllConsumers = 1, kOneWarpgroup = 2 };  // kOneWarpgroup + 0 and + 1
+
+// acc += part * (weight scale * row scale), the promotion of one 128-deep block.
+template <int N>
+__device__ __forceinline__ void promote(float (&acc)[N / 2], const float (&part)[N / 2], float weight_scale,
+                                        const float (&row_scale)[N / 4]) {
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i)
+    acc[i] = fmaf(part[i], __fmul_rn(weight_scale, row_scale[i / 4 * 2 + i % 2]), acc[i]);
+}
+
+// Four wgmmas: a 64-row atom times the tile over one 128-deep block.
+template <int N>
+__device__ __forceinline__ void multiply_block(float (&part)[N / 2], u64 a, u64 b) {
+#pragma unroll
+  for (int k = 0; k < 4; ++k) wgmma<N>(part, a + k * kDescriptorStepK, b + k * kDescriptorStepK, k > 0);
+}
+
+template <class E>
+struct Consumer {
+  static constexpr int N = E::kRows;
+  // Two atoms in flight hide the promotion of one behind the other's multiplication; where the sums of a tile leave no
+  // registers for that, one at a time.
+  static constexpr bool kTwoInFlight = N * E::kGroups < 80;
+  const FfnShared& s;
+  const FfnArgs& a;
+  const int group = threadIdx.x / 128 - 1;  // of the two warpgroups
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+  RingCursor<E::config.stages> unit;
+  RingCursor<kFfnItemSlots> item;
+  int buffer = 0;  // staging
+
+  __device__ __forceinline__ void release(int slot) const {
+    __syncwarp();
+    if (lane == 0) mbarrier_arrive(s.empty(slot));
+  }
+
+  // Two 64-row atoms of weights, a0 and a1, times the tile b over one 128-deep block; use0 and use1 take the products.
+  template <class Use0, class Use1>
+  __device__ __forceinline__ static void multiply_two(u64 a0, u64 a1, u64 b, const Use0& use0, const Use1& use1) {
+    if constexpr (kTwoInFlight) {
+      float part[2][N / 2];
+      wgmma_fence();
+      multiply_block<N>(part[0], a0, b);
+      wgmma_commit();
+      multiply_block<N>(part[1], a1, b);
+      wgmma_commit();
+      wgmma_wait<1>();
+      use0(part[0]);
+      wgmma_wait<0>();
+      use1(part[1]);
+    } else {
+      float part[N / 2];
+      wgmma_fence();
+      multiply_block<N>(part, a0, b);
+      wgmma_commit();
+      wgmma_wait<0>();
+      use0(part);
+      wgmma_fence();
+      multiply_block<N>(part, a1, b);
+      wgmma_commit();
+      wgmma_wait<0>();
+      use1(part);
+    }
+  }
+
+  // Gate and up of this warpgroup's 64 columns of each 128-block.
+  __device__ __forceinline__ void up(float (&gate)[E::kGroups][N / 2], float (&upper)[E::kGroups][N / 2], int groups) {
+    const int k_blocks = a.hidden / kScaleGroup;
+#pragma unroll
+    for (int g = 0; g < E::kGroups; ++g)
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) gate[g][i] = upper[g][i] = 0.0f;
+
+    for (int k = 0; k < k_blocks; ++k) {
+      int first_slot = 0;
+      u64 rows = 0;
+      float row_scale[N / 4];
+#pragma unroll
+      for (int g = 0; g < E::kGroups; ++g) {
+        if (g < groups) {
+          mbarrier_wait(s.full(unit.slot), unit.phase);
+          if (g == 0) {
+            first_slot = unit.slot;
+            rows = matrix_descriptor(s.ring + E::layout.rows + unit.slot * E::kRowBytes);
+            fence_proxy_async();  // the gathered rows came by ordinary copies
+            load_row_scale(row_scale, E::layout.scales_x + unit.slot * N * 4);
+          }
+          const float2 weight_scale =
+              *reinterpret_cast<const float2*>(s.base + E::layout.scales_w + unit.slot * 8);
+          const u64 weights = matrix_descriptor(s.ring + unit.slot * kFfnUnitBytes + group * 8192);
+          multiply_two(
+              weights, weights + (16384 >> 4), rows,
+              [&](const float(&part)[N / 2]) { promote<N>(gate[g], part, weight_scale.x, row_scale); },
+              [&](const float(&part)[N / 2]) { promote<N>(upper[g], part, weight_scale.y, row_scale); });
+          if (g > 0) release(unit.slot);
+          if (g == groups - 1) release(first_slot);  // its rows served all groups
+          unit.next();
+        }
+      }
+    }
+  }
+
+  // The scales of this thread's tokens, from N floats in shared memory.
+  __device__ __forceinline__ void load_row_scale(float (&to)[N / 4], int offset) const {
+    const float* from = reinterpret_cast<const float*>(s.base + offset) + lane % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < N / 8; ++j) {
+      const float2 two = *reinterpret_cast<const float2*>(from + j * 8);
+      to[2 * j] = two.x, to[2 * j + 1] = two.y;
+    }
+  }
+
+  // SwiGLU in place in `gate`, then e4m3 per token and 128 columns into shared memory, and beside it the scale that
+  // undoes it, with the router's weight folded in after quantising.
+  __device__ __forceinline__ void activate(float (&gate)[E::kGroups][N / 2],
+                                           const float (&upper)[E::kGroups][N / 2]) const {
+    float* amax = reinterpret_cast<float*>(s.base + E::layout.amax);  // [groups][8 warps][rows]
+    const int column = group * 64 + warp * 16 + lane / 4;             // and + 8
+    const int token = lane % 4 * 2;                                   // and + 1, + 8j
+#pragma unroll
+    for (int g = 0; g < E::kGroups; ++g) {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) gate[g][i] = gate[g][i] / (1.0f + __expf(-gate[g][i])) * upper[g][i];
+#pragma unroll
+      for (int t = 0; t < N / 4; ++t) {
+        const int i = t / 2 * 4 + t % 2;
+        float m = fmaxf(fabsf(gate[g][i]), fabsf(gate[g][i + 2]));
+        m = fmaxf(m, __shfl_xor_sync(~0u, m, 4));
+        m = fmaxf(m, __shfl_xor_sync(~0u, m, 8));
+        m = fmaxf(m, __shfl_xor_sync(~0u, m, 16));
+        if (lane < 4) amax[(g * kConsumerWarps + group * 4 + warp) * N + t / 2 * 8 + token + t % 2] = m;
+      }
+    }
+    named_barrier(kAllConsumers, 128 * kFfnConsumers);  // also: everybody is done with the last intermediate
+    const float* router = E::gates(s, item.slot);
+    float* scale = reinterpret_cast<float*>(s.base + E::layout.scales_mid);
+#pragma unroll
+    for (int g = 0; g < E::kGroups; ++g)
+#pragma unroll
+      for (int t = 0; t < N / 4; ++t) {
+        const int row = t / 2 * 8 + token + t % 2, i = t / 2 * 4 + t % 2;
+        float m = 0;
+#pragma unroll
+        for (int w = 0; w < kConsumerWarps; ++w) m = fmaxf(m, amax[(g * kConsumerWarps + w) * N + row]);
+        const float step = group_scale(m);
+        const u16 q = pack_e4m3(quantise_divide(gate[g][i], step), quantise_divide(gate[g][i + 2], step));
+        char* to = s.base + E::layout.intermediate + g * E::kRowBytes + row * kScaleGroup;
+        to[(column / 16 ^ row % 8) * 16 + column % 16] = static_cast<char>(q & 0xff);
+        to[((column + 8) / 16 ^ row % 8) * 16 + (column + 8) % 16] = static_cast<char>(q >> 8);
+        if (warp == 0 && group == 0 && lane < 4) scale[g * N + row] = __fmul_rn(step, router[row]);
+      }
+    fence_proxy_async();
+    named_barrier(kAllConsumers, 128 * kFfnConsumers);
+  }
+
+  // Output columns d_block * 256 .. + 255 of the tile's rows, in this warpgroup alone.
+  __device__ __forceinline__ void down(int d_block, int groups, int rows) {
+    const u32 staging = s.ring + E::layout.staging + (group * E::config.staging + buffer) * N * kFfnStagingPitch;
+    if constexpr (E::config.staging == 1) {
+      if (warp == 0) bulk_wait_read();
+      named_barrier(kOneWarpgroup + group, 128);
+    }
+    if constexpr (E::kGroups == 1) {
+      mbarrier_wait(s.full(unit.slot), unit.phase);
+      const float2 weight_scale = *reinterpret_cast<const float2*>(s.base + E::layout.scales_w + unit.slot * 8);
+      const u64 weights = matrix_descriptor(s.ring + unit.slot * kFfnUnitBytes);
+      const u64 middle = matrix_descriptor(s.ring + E::layout.intermediate);
+      float scale[N / 4];
+      load_row_scale(scale, E::layout.scales_mid);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {  // two atoms of 64 columns each share a weight scale
+        const float w = half ? weight_scale.y : weight_scale.x;
+        multiply_two(
+            weights + (half * 2) * (8192 >> 4), weights + (half * 2 + 1) * (8192 >> 4), middle,
+            [&](const float(&part)[N / 2]) { stage(staging, half * 2, part, w, scale); },
+            [&](const float(&part)[N / 2]) {
+              if (half == 1) release(unit.slot);
+              stage(staging, half * 2 + 1, part, w, scale);
+            });
+      }
+      unit.next();
+    } else {
+      float sum[4][N / 2];
+#pragma unroll
+      for (int atom = 0; atom < 4; ++atom)
+#pragma unroll
+        for (int i = 0; i < N / 2; ++i) sum[atom][i] = 0.0f;
+#pragma unroll
+      for (int g = 0; g < E::kGroups; ++g) {
+        if (g < groups) {
+          mbarrier_wait(s.full(unit.slot), unit.phase);
+          const float2 weight_scale = *reinterpret_cast<const float2*>(s.base + E::layout.scales_w + unit.slot * 8);
+          const u64 weights = matrix_descriptor(s.ring + unit.slot * kFfnUnitBytes);
+          const u64 middle = matrix_descriptor(s.ring + E::layout.intermediate + g * E::kRowBytes);
+          float scale[N / 4];
+          load_row_scale(scale, E::layout.scales_mid + g * N * 4);
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const float w = half ? weight_scale.y : weight_scale.x;
+            multiply_two(
+                weights + (half * 2) * (8192 >> 4), weights + (half * 2 + 1) * (8192 >> 4), middle,
+                [&](const float(&part)[N / 2]) { promote<N>(sum[half * 2], part, w, scale); },
+                [&](const float(&part)[N / 2]) { promote<N>(sum[half * 2 + 1], part, w, scale); });
+          }
+          release(unit.slot);
+          unit.next();
+        }
+      }
+      float one[N / 4];  // scaled already
+#pragma unroll
+      for (int t = 0; t < N / 4; ++t) one[t] = 1.0f;
+#pragma unroll
+      for (int atom = 0; atom < 4; ++atom) stage(staging, atom, sum[atom], 1.0f, one);
+    }
+    fence_proxy_async();
+    if constexpr (E::config.staging == 2) {
+      if (warp == 0) bulk_wait_read();  // the other buffer, which the next unit writes
+    }
+    named_barrier(kOneWarpgroup + group, 128);
+    if (warp == 0) {
+      const int bytes = min(kFfnUnitCols, a.hidden - d_block * kFfnUnitCols) * 2;
+      for (int r = lane; r < rows; r += 32)
+        bulk_add_bf16(a.output + static_cast<long long>(E::tokens(s, item.slot)[r]) * a.hidden + d_block * kFfnUnitCols,
+                      staging + r * kFfnStagingPitch, bytes);
+      bulk_commit();
+    }
+    if constexpr (E::config.staging == 2) buffer ^= 1;
+  }
+
+  // 64 columns of the output as bf16 rows: the fragment is columns x tokens, the rows are tokens.
+  __device__ __forceinline__ void stage(u32 staging, int atom, const float (&part)[N / 2], float weight_scale,
+                                        const float (&row_scale)[N / 4]) const {
+    const u32 to = staging + (lane % 8) * kFfnStagingPitch + (atom * 64 + warp * 16 + lane / 8 % 2 * 8) * 2;
+    u32 low[N / 8], high[N / 8];
+#pragma unroll
+    for (int j = 0; j < N / 8; ++j) {
+      const float s0 = __fmul_rn(weight_scale, row_scale[2 * j]), s1 = __fmul_rn(weight_scale, row_scale[2 * j + 1]);
+      low[j] = pack_bf16(__fmul_rn(part[4 * j], s0), __fmul_rn(part[4 * j + 1], s1));
+      high[j] = pack_bf16(__fmul_rn(part[4 * j + 2], s0), __fmul_rn(part[4 * j + 3], s1));
+    }
+#pragma unroll
+    for (int j = 0; j + 1 < N / 8; j += 2)
+      store_matrix_x4_trans(to + (j + lane / 16) * 8 * kFfnStagingPitch, low[j], high[j], low[j + 1], high[j + 1]);
+    if constexpr (N / 8 % 2 == 1)
+      store_matrix_x2_trans(to + (N / 8 - 1) * 8 * kFfnStagingPitch, low[N / 8 - 1], high[N / 8 - 1]);
+  }
+
+  __device__ __forceinline__ void run() {
+    const int d_blocks = ceil_div(a.hidden, kFfnUnitCols);
+    for (;; item.next()) {
+      mbarrier_wait(s.item_full(item.slot), item.phase);
+      const ItemHead h = *E::head(s, item.slot);
+      if (h.rows < 0) break;
+      if (h.rows == 0) {
+        for (int u = 0; u < h.slice; ++u, unit.next()) {
+          mbarrier_wait(s.full(unit.slot), unit.phase);
+          release(unit.slot);
+        }
+      } else {
+        const int groups = E::groups(a, h.slice);
+        {
+          float gate[E::kGroups][N / 2], upper[E::kGroups][N / 2];
+          up(gate, upper, groups);
+          activate(gate, upper);
+        }
+        for (int d = 0; d < d_blocks; ++d) {
+          if (d % kFfnConsumers == group) {
+            down(d, groups, h.rows);
+          } else {
+            for (int g = 0; g < groups; ++g, unit.next()) {
+              mbarrier_wait(s.full(unit.slot), unit.phase);
+              release(unit.slot);
+            }
+          }
+        }
+      }
+      __syncwarp();
+      if (lane == 0) mbarrier_arrive(s.item_empty(item.slot));
+    }
+    if (warp == 0) bulk_wait();
+  }
+};
+
+// ---- the polymorphic kernel -----------------------------------------------------------------------------------------
+
+// Runs f on entry `choice` of kMenu.  A choice out of range (a corrupted word) runs the first.
+template <auto& kMenu, int kEntries, int kIndex = 0, class F>
+__device__ __forceinline__ void with_entry(int choice, const F& f) {
+  if constexpr (kIndex + 1 < kEntries) {
+    if (choice != kIndex && choice > 0) return with_entry<kMenu, kEntries, kIndex + 1>(choice, f);
+    f.template operator()<FfnEntry<kMenu[kIndex]>>();
+  } else {
+    f.template operator()<FfnEntry<kMenu[kIndex]>>();
+  }
+}
+
+template <auto& kMenu, int kEntries>
+__device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, const TensorMap* w2) {
+  extern __shared__ char dynamic_shared[];
+  launch_dependents();
+
+  // Barriers first, so that the ring has one place whichever entry runs.
+  FfnShared s;
+  s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
+  s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
+  s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
+  constexpr int kGroups = ffn_groups(kMenu[0]);
+
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kFfnMaxStages; ++i) {
+      mbarrier_init(s.full(i), kFfnGatherThreads + 1);
+      mbarrier_init(s.empty(i), kConsumerWarps);
+    }
+    for (int i = 0; i < kFfnItemSlots; ++i) {
+      mbarrier_init(s.item_full(i), 1);
+      mbarrier_init(s.item_empty(i), kFfnGatherThreads / 32 + kConsumerWarps);
+    }
+    fence_mbarrier_init();
+    const int slices = ceil_div(a.intermediate, kGroups * kScaleGroup);
+    if (static_cast<int>(blockIdx.x) < a.owned_experts * slices)
+      prefill<kGroups>(s, a, w13, blockIdx.x / slices, blockIdx.x % slices, policy_evict_first());
+  }
+  __syncthreads();
+
+  if (threadIdx.x < 128) {
+    give_registers<kFfnProducerRegisters>();
+    wait_for_dependencies();
+    const int choice = load_cg(&a.state->choice);
+    if (threadIdx.x < 32) {
+      with_entry<kMenu, kEntries>(choice, [&]<class E>() { schedule<E>(s, a, w13, w2, policy_evict_first()); });
+    } else {
+      with_entry<kMenu, kEntries>(choice, [&]<class E>() { gather<E>(s, a); });
+    }
+  } else {
+    take_registers<kFfnConsumerRegisters>();
+    wait_for_dependencies();
+    const int choice = load_cg(&a.state->choice);
+    with_entry<kMenu, kEntries>(choice, [&]<class E>() { Consumer<E>{s, a}.run(); });
+  }
+}
+
+}  // namespace ramp

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ffn/space.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+
+namespace ramp {
+
+namespace {
+
+void require_legal(const FfnConfig& c) {
+  if (const char* why = ffn_refusal(c))
+    throw Error("configuration", ffn_label(c), why, "`ramp plan verify` lists the legal ones");
+}
+
+// The deepest ring with this many staging buffers, 0 if none fits.
+int deepest(FfnConfig c) {
+  for (c.stages = kFfnMaxStages; c.stages >= 2; --c.stages)
+    if (ffn_refusal(c) == nullptr) return c.stages;
+  return 0;
+}
+
+}  // namespace
+
+std::string ffn_label(const FfnConfig& c) {
+  return fmt::format("f1-r{}-c{}-s{}-w{}-{}{}", c.rows, c.cols, c.stages, c.staging,
+                     c.dynamic ? "dynamic" : "static", c.grouped ? "-grouped" : "");
+}
+
+std::string ffn_knobs(const FfnConfig& c) {
+  nlohmann::ordered_json json;
+  json["family"] = "f1";
+  FfnConfig::fields(c, [&](const char* name, int value) { json[name] = value; });
+  return json.dump();
+}
+
+std::string ffn_literal(const FfnConfig& c) {
+  std::string text;
+  FfnConfig::fields(c, [&](const char* name, int value) {
+    text += fmt::format("{}.{} = {}", text.empty() ? "" : ", ", name, value);
+  });
+  return "{" + text + "}";
+}
+
+FfnConfig ffn_from_knobs(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) throw Error("knobs", text.substr(0, 80), "a JSON object", "re-make the plan with `ramp tune`");
+  if (json.value("family", "") != "f1")
+    throw Error("knobs/family", json.value("family", "(missing)"), "f1", "this version runs the F1 family only");
+  FfnConfig c;
+  std::size_t known = 1;
+  FfnConfig::fields(c, [&](const char* name, int& value) {
+    const auto it = json.find(name);
+    if (it == json.end() || !it->is_number_integer())
+      throw Error(fmt::format("knobs/{}", name), it == json.end() ? "(missing)" : it->dump(), "an integer",
+                  "re-make the plan with `ramp tune`");
+    value = it->get<int>();
+    ++known;
+  });
+  if (json.size() != known) throw Error("knobs", text.substr(0, 200), "only the known knobs", "update ramp");
+  require_legal(c);
+  return c;
+}
+
+FfnConfig ffn_from_label(const std::string& label) {
+  for (const FfnConfig& c : ffn_space())
+    if (ffn_label(c) == label) return c;
+  throw Error("configuration", label, "a label of the space, e.g. f1-r8-c256-s6-w2-dynamic",
+              "`ramp check --list` prints all of them");
+}
+
+std::string ffn_occupancy(const FfnConfig& c) { return fmt::format("1x{}-c{}", kFfnThreads, c.cols); }
+
+std::vector<FfnConfig> ffn_space() {
+  std::vector<FfnConfig> space;
+  for (int cols : {256, 512})
+    for (int rows : {8, 16, 24, 32, 40, 48, 64}) {
+      FfnConfig c{.rows = rows, .cols = cols};
+      std::vector<std::pair<int, int>> rings;  // staging, stages
+      c.staging = 2;
+      const int two = deepest(c);
+      c.staging = 1;
+      const int one = deepest(c);
+      if (two >= 3) rings.emplace_back(2, two);
+      if (two >= 5) rings.emplace_back(2, two - 2);
+      if (one > two && one >= 2) rings.emplace_back(1, one);
+      for (auto [staging, stages] : rings)
+        for (int dynamic : {0, 1})
+          for (int grouped : {0, 1}) {
+            FfnConfig full{rows, cols, stages, staging, dynamic, grouped};
+            if (ffn_refusal(full) == nullptr) space.push_back(full);
+          }
+    }
+  return space;
+}
+
+}  // namespace ramp

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// `prepare`: everything between the router and the experts in one launch.  Block 0 selects (Algorithm 1): counts the
+// tokens of each local expert, evaluates Eq. 3 for every entry of the menu, picks, and groups tokens and tiles.  The
+// other blocks quantise the rows and clear the output meanwhile; neither needs the other.
+//
+// Ranks inside an expert are stable (a row's place follows its pair's index): a warp owns a contiguous run of pairs
+// and counts for itself, and the warps' counts are summed in order.  No atomics, so every run groups alike.
+#pragma once
+
+#include "kernels/hopper/ptx.cuh"
+#include "kernels/numeric.h"
+#include "kernels/prepare/state.h"
+
+namespace ramp {
+
+constexpr int kPrepareThreads = 1024;
+constexpr int kPrepareWarps = kPrepareThreads / 32;
+constexpr int kPairsInRegisters = 4;  // a lane's, so 4,096 pairs are read once
+
+// Dynamic shared memory of block 0: the warps' counts, then per expert the counts, bases and every entry's tile bases.
+RAMP_HD constexpr int prepare_shared_bytes(int local_experts, int entries) {
+  return (kPrepareWarps + 2 + entries) * local_experts * 4;
+}
+
+struct PairCounts {
+  int foreign = 0, padded = 0, invalid = 0;
+};
+
+// The local expert of pair i, or -1.
+__device__ __forceinline__ int local_expert(const PrepareArgs& a, int i, int pairs, PairCounts& skipped) {
+  if (i >= pairs) return -1;
+  const int id = load_cg(a.ids + i);
+  if (id == -1) return ++skipped.padded, -1;
+  if (id < 0 || id >= a.experts) return ++skipped.invalid, -1;
+  const int local = a.expert_map ? a.expert_map[id] : id - a.first_expert;
+  if (a.expert_map && local >= a.local_experts) return ++skipped.invalid, -1;
+  if (local < 0 || local >= a.local_experts) return ++skipped.foreign, -1;
+  return local;
+}
+
+// Adds this warp's pairs to its counters; returns the place among those before it in the warp (garbage if expert < 0).
+__device__ __forceinline__ int rank_in_warp(int expert, int* counter, int lane) {
+  const unsigned same = __match_any_sync(~0u, expert);
+  const int before = expert >= 0 ? counter[expert] : 0;
+  __syncwarp();
+  if (expert >= 0 && lane == __ffs(same) - 1) counter[expert] = before + __popc(same);
+  __syncwarp();
+  return before + __popc(same & ((1u << lane) - 1));
+}
+
+__device__ __forceinline__ int inclusive_scan(int v, int lane) {
+  for (int d = 1; d < 32; d *= 2) {
+    const int other = __shfl_up_sync(~0u, v, d);
+    if (lane >= d) v += other;
+  }
+  return v;
+}
+
+__device__ __forceinline__ void place_row(const PrepareArgs& a, int row, int token, float gate) {
+  a.row_token[row] = token;
+  a.row_gate[row] = gate;
+}
+
+__device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
+  const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
+  const int experts = a.local_experts;
+  int* warp_count = shared;                               // [warps][experts]
+  int* count = warp_count + kPrepareWarps * experts;      // [experts]
+  int* base = count + experts;                            // [experts]
+  int* tile_base = base + experts;                        // [entries][experts]
+  __shared__ float cost[kMaxMenu];
+  __shared__ int tiles[kMaxMenu];
+  __shared__ int total;
+  __shared__ PairCounts skipped_sum;
+
+  const int pairs = a.ids ? a.tokens * a.top_k : 0;
+  const int run = round_up(ceil_div(pairs, kPrepareWarps), 32);  // pairs of a warp
+  const int begin = warp * run, rounds = run / 32;
+  const bool keep = rounds <= kPairsInRegisters;
+
+  for (int i = tid; i < kPrepareWarps * experts; i += kPrepareThreads) warp_count[i] = 0;
+  if (tid == 0) skipped_sum = PairCounts{};
+  __syncthreads();
+  wait_for_dependencies();
+
+  int expert[kPairsInRegisters], rank[kPairsInRegisters];
+  int* counter = warp_count + warp * experts;
+  PairCounts skipped;
+  if (keep) {
+#pragma unroll
+    for (int r = 0; r < kPairsInRegisters; ++r)
+      expert[r] = r < rounds ? local_expert(a, begin + r * 32 + lane, pairs, skipped) : -1;
+#pragma unroll
+    for (int r = 0; r < kPairsInRegisters; ++r)
+      if (r < rounds) rank[r] = rank_in_warp(expert[r], counter, lane);
+  } else {
+    for (int r = 0; r < rounds; ++r)
+      rank_in_warp(local_expert(a, begin + r * 32 + lane, pairs, skipped), counter, lane);
+  }
+  const int foreign = __reduce_add_sync(~0u, skipped.foreign), padded = __reduce_add_sync(~0u, skipped.padded),
+            invalid = __reduce_add_sync(~0u, skipped.invalid);
+  if (lane == 0 && foreign) atomicAdd(&skipped_sum.foreign, foreign);
+  if (lane == 0 && padded) atomicAdd(&skipped_sum.padded, padded);
+  if (lane == 0 && invalid) atomicAdd(&skipped_sum.invalid, invalid);
+  __syncthreads();
+
+  for (int e = tid; e < experts; e += kPrepareThreads) {  // warps before this one, and the sum
+    int sum = 0;
+    for (int w = 0; w < kPrepareWarps; ++w) {
+      const int n = warp_count[w * experts + e];
+      warp_count[w * experts + e] = sum;
+      sum += n;
+    }
+    if (a.ready_counts) sum = max(0, load_cg(a.ready_counts + e));
+    count[e] = sum;
+    a.counts[e] = sum;
+  }
+  __syncthreads();
+
+  if (warp < a.menu.entries) {  // Eq. 1 and Eq. 3, and where each expert's tiles would start
+    const Grid& grid = a.menu.entry[warp].grid;
+    int row_tile_sum[Grid::kMaxPhases] = {}, active = 0, claimed = 0;
+    for (int e0 = 0; e0 < experts; e0 += 32) {
+      const int e = e0 + lane, n = e < experts ? count[e] : 0;
+      for (int p = 0; p < grid.phases; ++p) row_tile_sum[p] += row_tiles(n, grid.phase[p]);
+      active += n > 0;
+      const int mine = row_tiles(n, grid.phase[0]) - (n > 0 && e < a.owned_experts);
+      const int upto = inclusive_scan(mine, lane);
+      if (e < experts) tile_base[warp * experts + e] = claimed + upto - mine;
+      claimed += __shfl_sync(~0u, upto, 31);
+    }
+    for (int d = 16; d > 0; d /= 2) {
+      active += __shfl_xor_sync(~0u, active, d);
+      for (int p = 0; p < Grid::kMaxPhases; ++p) row_tile_sum[p] += __shfl_xor_sync(~0u, row_tile_sum[p], d);
+    }
+    if (lane == 0) {
+      cost[warp] = predict_us(a.menu.entry[warp].theta, features(grid, row_tile_sum, active));
+      tiles[warp] = claimed;
+    }
+  } else if (warp == kPrepareWarps - 1) {
+    int rows = 0;
+    for (int e0 = 0; e0 < experts; e0 += 32) {
+      const int e = e0 + lane, n = e < experts ? count[e] : 0;
+      const int upto = inclusive_scan(n, lane);
+      if (e < experts) base[e] = rows + upto - n;
+      if (e < experts) a.row_base[e] = rows + upto - n;
+      rows += __shfl_sync(~0u, upto, 31);
+    }
+    if (lane == 0) total = rows;
+  }
+  __syncthreads();
+
+  const int choice = a.forced >= 0 ? a.forced : cheapest(cost, a.menu.entries);
+  const Phase& phase = a.menu.entry[choice].grid.phase[0];
+  for (int e = warp; e < experts; e += kPrepareWarps) {
+    const int n = count[e], owned = n > 0 && e < a.owned_experts;
+    const int first = tile_base[choice * experts + e], claimed = row_tiles(n, phase) - owned;
+    for (int t = lane; t < claimed; t += 32) {
+      const int at = (t + owned) * phase.rows;
+      a.tile[first + t] = Tile{e | min(phase.rows, n - at) << 16, base[e] + at, first, claimed};
+    }
+  }
+
+  if (a.ready_counts) {
+    for (int r = tid; r < total; r += kPrepareThreads) place_row(a, r, r, a.gates ? load_cg(a.gates + r) : 1.0f);
+  } else if (keep) {
+#pragma unroll
+    for (int r = 0; r < kPairsInRegisters; ++r) {
+      const int i = begin + r * 32 + lane, e = expert[r];
+      if (r < rounds && e >= 0)
+        place_row(a, base[e] + counter[e] + rank[r], i / a.top_k, a.gates ? load_cg(a.gates + i) : 1.0f);
+    }
+  } else {
+    PairCounts counted;
+    for (int r = 0; r < rounds; ++r) {  // the counters start from the warps before and count on
+      const int i = begin + r * 32 + lane, e = local_expert(a, i, pairs, counted);
+      const int place = rank_in_warp(e, counter, lane);
+      if (e >= 0) place_row(a, base[e] + place, i / a.top_k, a.gates ? load_cg(a.gates + i) : 1.0f);
+    }
+  }
+
+  if (tid == 0) {
+    LayerState& s = *a.state;
+    s.choice = choice;
+    s.tiles = tiles[choice];
+    s.claim = 0;
+    s.rows = total;
+    s.passes += 1;
+    s.foreign += skipped_sum.foreign;
+    s.padded += skipped_sum.padded;
+    s.invalid += skipped_sum.invalid;
+    s.entry_runs[choice] += 1;
+  }
+}
+
+// 16 lanes quantise a group of 128 columns, 8 each, and clear the output of the same columns.
+__device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, int blocks) {
+  const int groups = a.hidden_size / kScaleGroup, lane16 = threadIdx.x % 16;
+  const long long all = static_cast<long long>(a.tokens) * groups;
+  const long long step = static_cast<long long>(blocks) * (kPrepareThreads / 16);
+  const uint4 zero = {0, 0, 0, 0};
+  for (long long g = static_cast<long long>(block) * (kPrepareThreads / 16) + threadIdx.x / 16; g - (threadIdx.x / 16) % 2 < all;
+       g += step) {  // both halves of a warp stay until the later is done: the shuffles name them all
+    const bool mine = g < all;
+    const long long at = g * kScaleGroup + lane16 * 8;
+    const int4 packed = mine ? load_cg(reinterpret_cast<const int4*>(a.hidden + at)) : int4{};
+    const unsigned word[4] = {static_cast<unsigned>(packed.x), static_cast<unsigned>(packed.y),
+                              static_cast<unsigned>(packed.z), static_cast<unsigned>(packed.w)};
+    float x[8];
+    float amax = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x[2 * i] = __uint_as_float(word[i] << 16);
+      x[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
+      amax = fmaxf(amax, fmaxf(fabsf(x[2 * i]), fabsf(x[2 * i + 1])));
+    }
+#pragma unroll
+    for (int d = 8; d > 0; d /= 2) amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, d));
+    const float scale = group_scale(amax);
+    unsigned q[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      q[i] = pack_e4m3(quantise_divide(x[4 * i], scale), quantise_divide(x[4 * i + 1], scale)) |
+             static_cast<unsigned>(pack_e4m3(quantise_divide(x[4 * i + 2], scale), quantise_divide(x[4 * i + 3], scale)))
+                 << 16;
+    if (mine) {
+      *reinterpret_cast<uint2*>(a.rows_q + at) = uint2{q[0], q[1]};
+      if (lane16 == 0) a.rows_scale[g] = scale;
+      *reinterpret_cast<uint4*>(a.output + at) = zero;
+    }
+  }
+}
+
+// Ids that come twice in one token and router weights that are NaN: defined, and counted so that somebody can look.
+__device__ __forceinline__ void inspect_tokens(const PrepareArgs& a, int block, int blocks) {
+  if (!a.ids) return;
+  const int lane = threadIdx.x % 32;
+  for (int t = block * kPrepareWarps + threadIdx.x / 32; t < a.tokens; t += blocks * kPrepareWarps) {
+    const bool in = lane < a.top_k;
+    const int id = in ? load_cg(a.ids + t * static_cast<long long>(a.top_k) + lane) : -2 - lane;
+    const bool again = id >= 0 && lane != __ffs(__match_any_sync(~0u, id)) - 1;
+    const float gate = in && a.gates ? load_cg(a.gates + t * static_cast<long long>(a.top_k) + lane) : 0.0f;
+    const unsigned duplicates = __ballot_sync(~0u, again), nans = __ballot_sync(~0u, gate != gate);
+    if (lane == 0 && duplicates) atomicAdd(&a.state->duplicate, __popc(duplicates));
+    if (lane == 0 && nans) atomicAdd(&a.state->nan_gate, __popc(nans));
+  }
+}
+
+}  // namespace ramp
+
+extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prepare(
+    const __grid_constant__ ramp::PrepareArgs a) {
+  extern __shared__ int prepare_shared[];
+  ramp::launch_dependents();
+  if (blockIdx.x == 0) {
+    ramp::select(a, prepare_shared);
+  } else {
+    ramp::wait_for_dependencies();
+    ramp::quantise_rows(a, blockIdx.x - 1, gridDim.x - 1);
+    ramp::inspect_tokens(a, blockIdx.x - 1, gridDim.x - 1);
+  }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `prepare` leaves in device memory for `ffn`, and the arguments of both: plain structs, shared by host and device.
+#pragma once
+
+#include "choice/cost_model.h"
+
+namespace ramp {
+
+constexpr int kMaxMenu = 16;
+constexpr int kMaxLocalExperts = 512;
+constexpr int kMaxTopK = 32;
+
+struct Menu {
+  int entries = 0;
+  MenuEntry entry[kMaxMenu];
+};
+
+// A row tile that is claimed (not one that a block owns from the start).
+struct Tile {
+  int expert_rows;  // expert | rows << 16
+  int row0;         // first row, in the order grouped by expert
+  int group_first;  // this expert's first claimed tile ...
+  int group_count;  // ... and how many it has
+};
+
+// Counters add up until the caller clears them (ramp_layer_counters); the rest is of the last call.
+struct LayerState {
+  int choice;          // the entry that runs
+  int tiles;           // claimed tiles
+  int claim;           // next item, counted up by the blocks
+  int rows;            // token-expert pairs of this GPU
+  unsigned passes;     // calls
+  unsigned foreign;    // pairs of other GPUs
+  unsigned padded;     // ids of -1
+  unsigned invalid;    // ids out of range, skipped
+  unsigned duplicate;  // an id for the second time in one token: computed twice
+  unsigned nan_gate;   // router weights that are NaN: that token's output is NaN
+  unsigned entry_runs[kMaxMenu];
+};
+
+struct PrepareArgs {
+  const int* ids;            // [tokens, top_k] global expert ids; null with ready counts
+  const float* gates;        // [tokens, top_k] router weights; null means 1
+  const unsigned short* hidden;  // [tokens, hidden] bf16
+  const int* expert_map;     // [experts] -> local or -1; null: first_expert .. first_expert + local_experts - 1
+  const int* ready_counts;   // [local_experts] rows already grouped by expert; null with ids
+  int tokens;
+  int top_k;
+  int hidden_size;
+  int experts;
+  int first_expert;
+  int local_experts;
+  int owned_experts;
+  int forced;  // an entry, or -1 to choose
+  Menu menu;
+  unsigned char* rows_q;      // [tokens, hidden] e4m3
+  float* rows_scale;          // [tokens, hidden / 128]
+  unsigned short* output;     // [tokens, hidden] bf16, zeroed here
+  LayerState* state;
+  int* counts;                // [local_experts] n_e
+  int* row_base;              // [local_experts] first row of the expert
+  int* row_token;             // [rows] token of a row
+  float* row_gate;            // [rows] its router weight
+  Tile* tile;                 // [tiles]
+};
+
+struct FfnArgs {
+  const unsigned char* rows_q;
+  const float* rows_scale;
+  unsigned short* output;
+  const float* scale13;  // [local_experts, 2 * h / 128, d / 128]
+  const float* scale2;   // [local_experts, d / 128, h / 128]
+  LayerState* state;
+  const int* counts;
+  const int* row_base;
+  const int* row_token;
+  const float* row_gate;
+  const Tile* tile;
+  int hidden;
+  int intermediate;
+  int owned_experts;
+  int prefill;  // units requested before the routing is known
+};
+
+}  // namespace ramp
