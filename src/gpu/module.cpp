@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/module.hpp"
+
+#include <utility>
+
+namespace ramp::gpu {
+
+void Kernel::set_max_dynamic_smem(int bytes) {
+  check(driver().cuFuncSetAttribute(function_, cu::kFunctionMaxDynamicSmem, bytes),
+        fmt::format("allowing {} {} bytes of shared memory", name_, bytes));
+}
+
+int Kernel::attribute(int which) const {
+  int value = 0;
+  check(driver().cuFuncGetAttribute(&value, which, function_), "reading an attribute of " + name_);
+  return value;
+}
+
+KernelAttributes Kernel::attributes() const {
+  KernelAttributes a;
+  a.registers = attribute(cu::kFunctionRegisters);
+  a.local_bytes = attribute(cu::kFunctionLocalBytes);
+  a.static_smem = attribute(cu::kFunctionStaticSmem);
+  a.max_threads = attribute(cu::kFunctionMaxThreads);
+  a.max_dynamic_smem = attribute(cu::kFunctionMaxDynamicSmem);
+  a.constant_bytes = attribute(cu::kFunctionConstBytes);
+  return a;
+}
+
+int Kernel::occupancy(int threads, std::size_t smem) const {
+  int blocks = 0;
+  check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function_, threads, smem),
+        "reading the occupancy of " + name_);
+  return blocks;
+}
+
+void Kernel::launch(const LaunchConfig& config, void** args) const {
+  CUlaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (config.programmatic) {
+    attributes[count].id = cu::kLaunchProgrammaticStreamSerialization;
+    attributes[count++].value.flag = 1;
+  }
+  if (config.cluster > 0) {
+    attributes[count].id = cu::kLaunchClusterDimension;
+    attributes[count++].value.cluster = {static_cast<unsigned>(config.cluster), 1, 1};
+  }
+  const CUlaunchConfig raw{
+      config.grid[0],  config.grid[1], config.grid[2], config.block[0], config.block[1],
+      config.block[2], config.smem,    config.stream,  attributes,      count};
+  const CUresult result = driver().cuLaunchKernelEx(&raw, function_, args, nullptr);
+  if (result !=
+      cu::kSuccess)  // the text is built only when needed: launches are on the serving path
+    check(result, fmt::format("launching {} with grid {}x{}x{}, block {}x{}x{}, {} bytes of shared "
+                              "memory, cluster {}",
+                              name_, raw.grid_x, raw.grid_y, raw.grid_z, raw.block_x, raw.block_y,
+                              raw.block_z, raw.smem_bytes, config.cluster));
+}
+
+Module::Module(std::span<const char> cubin, std::string name) : name_(std::move(name)) {
+  // The driver takes a pointer without a length: what is no ELF file must not reach it.
+  if (cubin.size() < 64 || std::string_view(cubin.data(), 4) != "\177ELF")
+    throw Error("cubin of " + name_, fmt::format("{} bytes that are no ELF file", cubin.size()),
+                "a cubin as NVRTC writes it", "remove the cache directory and run again");
+  check(driver().cuModuleLoadData(&handle_, cubin.data()), "loading the code of " + name_);
+}
+
+Module::~Module() {
+  if (handle_) driver().cuModuleUnload(handle_);
+}
+
+Module::Module(Module&& other) noexcept
+    : handle_(std::exchange(other.handle_, nullptr)), name_(std::move(other.name_)) {}
+
+Kernel Module::kernel(const char* name) const {
+  CUfunction function = nullptr;
+  check(driver().cuModuleGetFunction(&function, handle_, name),
+        fmt::format("finding kernel {} in {}", name, name_));
+  if (driver().cuFuncLoad)
+    check(driver().cuFuncLoad(function), fmt::format("loading kernel {} of {}", name, name_));
+  return Kernel(function, name);
+}
+
+Module::Symbol Module::symbol(const char* name) const {
+  Symbol result;
+  check(driver().cuModuleGetGlobal_v2(&result.ptr, &result.bytes, handle_, name),
+        fmt::format("finding variable {} in {}", name, name_));
+  return result;
+}
+
+}  // namespace ramp::gpu
