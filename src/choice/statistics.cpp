@@ -6,24 +6,12 @@
 #include <limits>
 #include <numeric>
 
+#include "problem/random.hpp"
+
 namespace ramp {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// splitmix64: the standard library's distributions differ from one implementation to the next, and
-// an interval in a document must be reproducible.
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t z = (state += 0x9e3779b97f4a7c15ull);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
-size_t below(std::uint64_t& state, size_t bound) {
-  return static_cast<size_t>(((next_random(state) >> 32) * static_cast<std::uint64_t>(bound)) >>
-                             32);
-}
 
 }  // namespace
 
@@ -70,10 +58,11 @@ double exp_mean(std::span<const double> logs) {
 
 Interval bootstrap_exp_mean(std::span<const double> logs, int resamples, std::uint64_t seed) {
   if (logs.empty() || resamples < 1) return {kNaN, kNaN};
+  Random random(seed);
   std::vector<double> means(resamples);
   for (double& mean : means) {
     double sum = 0;
-    for (size_t i = 0; i < logs.size(); ++i) sum += logs[below(seed, logs.size())];
+    for (size_t i = 0; i < logs.size(); ++i) sum += logs[random.below(logs.size())];
     mean = sum / logs.size();
   }
   std::sort(means.begin(), means.end());

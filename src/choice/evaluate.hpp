@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Policies compared (Section 4.2, Tables 3, 5 and 9): every policy learns from what it may, chooses
+// on the test passes, and is charged the time of each pass's slowest GPU.  Learning and picking use
+// one half of the samples, the times come from the other, and both ways round are averaged.
+//
+//   gap      chosen / exhaustive search - 1, geometric mean over passes; `gap_time` weighs passes
+//   by their time speedup  of a policy over the baseline (vLLM's tuning), geometric mean over
+//   passes regret   chosen / best on the same load - 1, mean over the GPUs of all passes, slowest
+//   or not
+//
+// A prediction never counts as a time: a pass where a policy picks a configuration that was not
+// timed on that load is left out for that policy and counted as `untimed`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "choice/fit_quality.hpp"
+#include "choice/policy.hpp"
+#include "choice/statistics.hpp"
+
+namespace ramp {
+
+struct EvaluateOptions {
+  std::vector<std::string> policies;  // names; empty: all
+  PolicyOptions policy;
+  std::string baseline{kVllmPolicy};
+  int large_batch = kLargeBatch;  // tokens
+  int resamples = 2000;           // of the bootstrap
+  std::uint64_t seed = 1;
+};
+
+// Over some of the passes; NaN where there are none.
+struct Comparison {
+  int passes = 0;
+  double gap = 0, gap_time = 0;
+  double speedup = 0;
+  Interval interval;  // of the speedup, 95 %
+};
+
+struct PolicyScore {
+  std::string name, summary;
+  bool oracle = false;
+  std::string unavailable;  // why it could not learn; then the rest is empty
+  Comparison all, large;    // large: passes of large_batch tokens or more
+  double regret = 0;
+  int untimed = 0;
+};
+
+struct Evaluation {
+  std::vector<PolicyScore> scores;
+  std::string baseline;
+  int large_batch = 0;
+  int train_passes = 0, uniform_passes = 0, test_passes = 0;
+  int unscored_passes = 0;  // test passes with work for which not even exhaustive search has a time
+  Coverage coverage;        // timed_once > 0: exhaustive search is flattered there
+};
+
+// Throws Error where there is no held-out pass to score on, or a policy's name is unknown.
+Evaluation evaluate(const MeasuredSpace& space, const EvaluateOptions& options = {});
+
+// The row of a name; throws Error when it was not evaluated.
+const PolicyScore& score_of(const Evaluation& evaluation, std::string_view name);
+
+}  // namespace ramp
