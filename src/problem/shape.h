@@ -22,11 +22,14 @@ struct LocalShape {
   int intermediate = 0;  // h on this GPU
 };
 
-// Weight bytes of one expert in FP8: gate, up and down.  The 128x128 scales add 4/16384 of it and are left out
-// everywhere, as in the floor's definition.
-RAMP_HD constexpr long long expert_bytes(int hidden, int intermediate) { return 3LL * hidden * intermediate; }
+// Weight bytes of one expert in FP8: gate, up and down.  The 128x128 scales add 4/16384 of it and
+// are left out everywhere, as in the floor's definition.
+RAMP_HD constexpr long long expert_bytes(int hidden, int intermediate) {
+  return 3LL * hidden * intermediate;
+}
 
-// The limit beside every time (docs/measuring.md): us for `active` experts and `pairs` token-expert pairs on an H200.
+// The limit beside every time (docs/measuring.md): us for `active` experts and `pairs` token-expert
+// pairs on an H200.
 RAMP_HD constexpr double floor_us(const LocalShape& s, int active, long long pairs) {
   const double stream = 1.3 + 1e-6 * active * expert_bytes(s.hidden, s.intermediate) / 4.58;
   const double math = 1e-9 * pairs * 6.0 * s.hidden * s.intermediate / 1.9;
