@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "gpu/compile_workers.hpp"
+#include "gpu/include_closure.hpp"
 #include "gpu/nvrtc.hpp"
 
 namespace ramp::gpu {
@@ -22,8 +23,9 @@ std::string first_lines(const std::string& text, int lines) {
 class Program {
  public:
   explicit Program(const CompileRequest& request) {
+    const std::vector<std::pair<std::string, std::string>> headers = reachable_headers(request);
     std::vector<const char*> names, texts;
-    for (const auto& [name, text] : request.headers) {
+    for (const auto& [name, text] : headers) {
       names.push_back(name.c_str());
       texts.push_back(text.c_str());
     }
