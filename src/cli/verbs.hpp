@@ -7,4 +7,5 @@
 
 namespace ramp::cli {
 void add_catalog(CLI::App& app);  // catalog
+void add_doctor(CLI::App& app);   // doctor
 }  // namespace ramp::cli

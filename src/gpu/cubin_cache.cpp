@@ -258,6 +258,10 @@ void CubinCache::sweep_temporaries() const {
   closedir(list);
 }
 
+bool CubinCache::writable() const {
+  return enabled() && faccessat(directory_fd_, ".", W_OK | X_OK, AT_EACCESS) == 0;
+}
+
 CacheCounters CubinCache::counters() const {
   return {shared_->hits, shared_->compiled, shared_->damaged, shared_->io_errors,
           shared_->lock_timeouts};

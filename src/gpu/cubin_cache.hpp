@@ -69,6 +69,7 @@ class CubinCache {
   bool enabled() const { return directory_fd_ >= 0; }
   const std::string& directory() const { return options_.directory; }
   const std::string& why_disabled() const { return why_disabled_; }
+  bool writable() const;  // whether new entries will be kept
   CacheCounters counters() const;
   std::string entry_path(const CompileRequest& request) const;
 
