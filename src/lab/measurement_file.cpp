@@ -83,13 +83,6 @@ Bytes pack_counts(const std::vector<int>& counts) {
   return bytes;
 }
 
-ConfigStatus parse_status(const std::string& text, const std::string& path) {
-  for (ConfigStatus status : {ConfigStatus::kNew, ConfigStatus::kOk, ConfigStatus::kRefused,
-                              ConfigStatus::kWrong, ConfigStatus::kQuarantined})
-    if (text == status_name(status)) return status;
-  damaged(path, fmt::format("a configuration with the status {}", text));
-}
-
 constexpr ProvenanceField kProvenanceFields[] = {
     {"model", &Provenance::model},     {"layout", &Provenance::layout},
     {"routing", &Provenance::routing}, {"gpu", &Provenance::gpu},

@@ -178,6 +178,22 @@ void MeasurementStore::append(std::span<const CellSamples> batch) {
   transaction.commit();
 }
 
+std::vector<StoredCell> MeasurementStore::cells_taken() const {
+  std::vector<StoredCell> cells;
+  Statement row(state_->database,
+                "SELECT label, load, dropped, taken FROM sample JOIN config ON config.id = config");
+  while (row.step()) {
+    StoredCell& cell = cells.emplace_back();
+    cell.label = row.text(0);
+    cell.load = static_cast<int>(row.integer(1)) - 1;
+    cell.dropped = static_cast<int>(row.integer(2));
+    const auto taken = row.blob(3);
+    for (std::size_t i = 0; i < taken.size() / kSampleBytes; ++i)
+      cell.us.push_back(read_sample(taken, i).us);
+  }
+  return cells;
+}
+
 int MeasurementStore::count(const std::string& label, int load) const {
   Statement row(state_->database, "SELECT length(taken) FROM sample WHERE config = ? AND load = ?");
   row.bind(1, state_->config_id(label)).bind(2, std::int64_t{load} + 1);

@@ -141,6 +141,14 @@ std::string status_name(ConfigStatus status) {
   return "new";
 }
 
+ConfigStatus parse_status(const std::string& text, const std::string& field) {
+  for (ConfigStatus status : {ConfigStatus::kNew, ConfigStatus::kOk, ConfigStatus::kRefused,
+                              ConfigStatus::kWrong, ConfigStatus::kQuarantined})
+    if (text == status_name(status)) return status;
+  throw Error(field, fmt::format("the status {}", text), "new, ok, refused, wrong or quarantined",
+              "mend the file, or measure again");
+}
+
 std::string role_name(Role role) {
   return role == Role::kTrain ? "train" : role == Role::kTest ? "test" : "uniform";
 }

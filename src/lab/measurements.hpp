@@ -46,6 +46,14 @@ struct CellSamples {
   std::vector<Sample> samples;
 };
 
+// What the store has of a cell.
+struct StoredCell {
+  std::string label;
+  int load = 0;
+  int dropped = 0;  // throttled samples
+  std::vector<float> us;
+};
+
 // A file that grows.  One writer at a time: the lock beside it dies with the process and names its
 // pid.
 class MeasurementStore {
@@ -69,6 +77,8 @@ class MeasurementStore {
 
   // One transaction.
   void append(std::span<const CellSamples> batch);
+  // Every cell that was ever measured, of every configuration.
+  std::vector<StoredCell> cells_taken() const;
   // How many samples a cell has; 0 for one never measured.
   int count(const std::string& label, int load) const;
   std::vector<float> samples(const std::string& label, int load) const;
@@ -91,7 +101,8 @@ class MeasurementStore {
 };
 
 std::string status_name(ConfigStatus status);  // "new", "ok", "refused", "wrong", "quarantined"
-std::string grid_text(const Grid& grid);       // "8x4x132", two phases "8x4x132+16x8x132"
+ConfigStatus parse_status(const std::string& text, const std::string& field);
+std::string grid_text(const Grid& grid);  // "8x4x132", two phases "8x4x132+16x8x132"
 Grid parse_grid(const std::string& text, const std::string& field);
 std::string role_name(Role role);  // "train", "test", "uniform"
 Role parse_role(const std::string& text, const std::string& field);

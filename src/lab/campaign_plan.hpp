@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which cells a campaign measures, and in which order, so that whatever the budget cuts off is what
+// matters least (docs/measuring.md).  Pure functions of the traffic, the options and the times
+// measured so far: a campaign that was killed computes the same plan again.
+//
+// Words: an anchor is a load on which every configuration is timed.  A contender is a configuration
+// that came near the best on some anchor, so it may be the best somewhere; the others are timed on
+// a random share, for their fit alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lab/measurements.hpp"
+
+namespace ramp {
+
+struct PlanOptions {
+  int anchors = 12;
+  double margin = 0.15;       // a contender is within this of the best on an anchor
+  double random_share = 0.1;  // of the cells that are neither an anchor's nor a contender's
+  std::uint64_t seed = 1;
+};
+
+// Two thirds by size: the smallest, the largest and the quantiles of pairs between them; the rest
+// where loads of one size differ most (active experts, fullest expert).  Ascending indices of
+// traffic.loads; all of them where there are fewer than options.anchors.
+std::vector<int> choose_anchors(const Traffic& traffic, const PlanOptions& options);
+
+// Every load once, whole passes together, since the slowest GPU of a pass is known only when all
+// its loads are timed. Roles take turns; inside a role each next pass is the one least like those
+// before it.
+std::vector<int> order_loads(const Traffic& traffic);
+
+// anchor_us[config][anchor]: median us, infinity where there is none.  True for contenders.
+std::vector<bool> choose_contenders(const std::vector<std::vector<float>>& anchor_us,
+                                    double margin);
+
+// Whether a cell of a configuration that is no contender belongs to the random share.
+bool is_drawn(const std::string& label, const std::vector<int>& load, const PlanOptions& options);
+
+}  // namespace ramp
