@@ -88,8 +88,9 @@ Explanation explain(const Plan& plan, std::span<const int> load, int tokens) {
     // over.
     const bool whole = plan.layout.rfind("tp", 0) == 0;
     out.tokens_assumed = true;
-    out.tokens = static_cast<int>(
-        std::lround(static_cast<double>(out.pairs) * (whole ? 1 : plan.gpus) / plan.shape.top_k));
+    const double share =
+        static_cast<double>(out.pairs) * (whole ? 1 : plan.gpus) / plan.shape.top_k;
+    out.tokens = static_cast<int>(std::lround(std::min(share, 1.0 * kMaxPairs)));
   }
   std::vector<int> keys;
   for (const PlanTableRow& row : plan.batch_table) keys.push_back(row.tokens);

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choice/menu.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/error.hpp"
+#include "tests/choice/synthetic.hpp"
+
+namespace ramp {
+namespace {
+
+Lesson lesson_of(const MeasuredSpace& space) { return make_lesson(space, Role::kTrain, Half::kBoth); }
+
+// The passes' time when every GPU runs the best of `menu`.
+double time_of(const Lesson& lesson, const std::vector<int>& menu) {
+  double sum = 0;
+  for (const LessonPass& pass : lesson.passes) {
+    float slowest = 0;
+    for (int load : pass.load_of_gpu) {
+      if (load < 0) continue;
+      float best = INFINITY;
+      for (int c : menu) best = std::min(best, lesson.us[c][load]);
+      slowest = std::max(slowest, best);
+    }
+    sum += slowest;
+  }
+  return sum;
+}
+
+TEST(Menu, ItsLossIsTheTimeOfItsPassesOverTheFullSpace) {
+  const Lesson lesson = lesson_of(synthetic_space());
+  const Menu menu = greedy_menu(lesson, {});
+  const double full = time_of(lesson, lesson.learnable);
+  for (size_t n = 1; n <= menu.candidates.size(); ++n) {
+    const std::vector<int> first(menu.candidates.begin(), menu.candidates.begin() + n);
+    EXPECT_NEAR(menu.loss[n - 1], time_of(lesson, first) / full - 1, 1e-5);
+  }
+}
+
+TEST(Menu, EachStepIsTheBestOneOfItsClass) {
+  const Lesson lesson = lesson_of(synthetic_space());
+  const Menu menu = greedy_menu(lesson, {});
+  std::vector<int> grown;
+  for (int picked : menu.candidates) {
+    std::vector<int> with = grown;
+    with.push_back(picked);
+    for (int c : lesson.learnable) {
+      if (lesson.candidates[c].occupancy != menu.occupancy) continue;
+      std::vector<int> other = grown;
+      other.push_back(c);
+      EXPECT_GE(time_of(lesson, other), time_of(lesson, with) * (1 - 1e-6));
+    }
+    grown = with;
+  }
+}
+
+TEST(Menu, HasOneOccupancyClassAndTheBestOfThem) {
+  const Lesson lesson = lesson_of(synthetic_space());
+  const Menu best = greedy_menu(lesson, {});
+  for (const char* name : {"one", "two"}) {
+    const Menu menu = greedy_menu(lesson, {.entries = 6, .occupancy = name});
+    for (int c : menu.candidates) EXPECT_EQ(lesson.candidates[c].occupancy, name);
+    EXPECT_GE(menu.loss.back(), best.loss.back());
+  }
+}
+
+TEST(Menu, LossFallsWithEveryEntryAndStopsWhenNothingHelps) {
+  const Menu menu = greedy_menu(lesson_of(synthetic_space()), {.entries = kMaxMenuEntries});
+  for (size_t n = 1; n < menu.loss.size(); ++n) EXPECT_LT(menu.loss[n], menu.loss[n - 1]);
+  EXPECT_EQ(std::set<int>(menu.candidates.begin(), menu.candidates.end()).size(), menu.candidates.size());
+  EXPECT_LE(menu.candidates.size(), 8u);  // one class of the sixteen
+}
+
+TEST(Menu, RelativeWeighsEveryPassAlike) {
+  const Lesson lesson = lesson_of(synthetic_space());
+  const Menu menu = greedy_menu(lesson, {.entries = 2, .occupancy = "", .objective = MenuObjective::kRelative});
+  double logs = 0;
+  for (const LessonPass& pass : lesson.passes) {
+    float full = 0, chosen = 0;
+    for (int load : pass.load_of_gpu) {
+      if (load < 0) continue;
+      float all = INFINITY, two = INFINITY;
+      for (int c : lesson.learnable) all = std::min(all, lesson.us[c][load]);
+      for (int c : menu.candidates) two = std::min(two, lesson.us[c][load]);
+      full = std::max(full, all), chosen = std::max(chosen, two);
+    }
+    logs += std::log(chosen / full);
+  }
+  EXPECT_NEAR(menu.loss.back(), std::exp(logs / lesson.passes.size()) - 1, 1e-5);
+}
+
+TEST(Menu, PrefersWhatServesEveryPass) {
+  MeasuredSpace space = synthetic_space();
+  // A wonder that was never timed on the largest loads.
+  for (size_t l = 0; l < space.loads.size(); ++l)
+    if (pairs_of(space.loads[l]) > 600)
+      space.samples[0][l].clear();
+    else
+      space.samples[0][l].assign(4, 0.5f);
+  const Lesson lesson = lesson_of(space);
+  const Menu menu = greedy_menu(lesson, {.entries = 3});
+  EXPECT_NE(menu.candidates[0], 0);
+  EXPECT_EQ(menu.candidates[1], 0);
+  EXPECT_TRUE(std::isfinite(menu.loss.back()));
+}
+
+TEST(Menu, RefusesWhatItCannotDo) {
+  const Lesson lesson = lesson_of(synthetic_space());
+  EXPECT_THROW(greedy_menu(lesson, {.entries = 0}), Error);
+  EXPECT_THROW(greedy_menu(lesson, {.entries = 17}), Error);
+  EXPECT_THROW(greedy_menu(lesson, {.entries = 6, .occupancy = "three"}), Error);
+  EXPECT_THROW(greedy_menu(Lesson{}, {}), Error);
+}
+
+}  // namespace
+}  // namespace ramp
