@@ -16,6 +16,8 @@ int main(int argc, char** argv) {
   app.footer("Exit codes: 0 done, 1 refused or failed (the text says why), 2 the command line was wrong.");
   ramp::cli::add_catalog(app);
   ramp::cli::add_doctor(app);
+  ramp::cli::add_trace(app);
+  ramp::cli::add_loads(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -8,4 +8,6 @@
 namespace ramp::cli {
 void add_catalog(CLI::App& app);  // catalog
 void add_doctor(CLI::App& app);   // doctor
+void add_trace(CLI::App& app);    // trace import|info|generate|replay
+void add_loads(CLI::App& app);    // loads
 }  // namespace ramp::cli

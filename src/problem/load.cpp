@@ -37,6 +37,37 @@ std::vector<ExpertLoad> split_load(const ExpertLoad& experts, const Layout& layo
   return split;
 }
 
+Layout with_balanced_placement(Layout layout, const RoutingTrace& trace,
+                               const std::string& held_out_domain) {
+  if (!layout.is_expert_parallel())
+    throw Error("--placement", layout.name(), "a layout epN",
+                "a tpN layout has every expert on every GPU");
+  const int experts = trace.info.experts, layers = trace.layers();
+  // Tokens of no request are one more kind of text.
+  const int kinds = static_cast<int>(trace.domains.size()) + 1;
+  std::vector<int> kind_of(trace.tokens(), kinds - 1);
+  for (const TraceRequest& request : trace.requests)
+    for (int i = 0; i < request.tokens; ++i) kind_of[trace.token_of(request, i)] = request.domain;
+  layout.placement.clear();
+  for (int layer = 0; layer < layers; ++layer) {
+    std::vector<std::vector<double>> counts(kinds, std::vector<double>(experts, 0.0));
+    for (std::int64_t token = 0; token < trace.tokens(); ++token)
+      for (const std::int16_t id : trace.row(token, layer))
+        if (id >= 0) ++counts[kind_of[token]][id];
+    std::vector<double> share(experts, 0.0);
+    for (int kind = 0; kind < kinds; ++kind) {
+      if (kind + 1 < kinds && !held_out_domain.empty() && trace.domains[kind] == held_out_domain)
+        continue;
+      double total = 0;
+      for (const double n : counts[kind]) total += n;
+      for (int e = 0; total > 0 && e < experts; ++e) share[e] += counts[kind][e] / total;
+    }
+    layout.placement.push_back(balanced_placement(share, layout.gpus));
+  }
+  layout.placement_name = "balanced";
+  return layout;
+}
+
 ExpertLoad draw_uniform_load(int experts, int top_k, int tokens, Random& random) {
   ExpertLoad load(experts, 0);
   std::vector<int> chosen(top_k);
