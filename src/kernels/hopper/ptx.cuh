@@ -44,6 +44,18 @@ __device__ __forceinline__ void mbarrier_arrive_expect(u32 bar, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
 __device__ __forceinline__ void mbarrier_wait(u32 bar, u32 parity) {
+#ifdef RAMP_WATCHDOG  // a build for bug hunts: a wait that takes seconds says where it stands and traps
+  u32 done = 0;
+  for (long long begin = clock64(); !done;) {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+    if (!done && clock64() - begin > 2000000000LL) {
+      printf("stuck: block %d thread %d barrier at %u parity %u\n", blockIdx.x, threadIdx.x, bar, parity);
+      __trap();
+    }
+  }
+  return;
+#endif
   asm volatile(
       "{\n"
       ".reg .pred done;\n"

@@ -238,7 +238,8 @@ __device__ __forceinline__ void inspect_tokens(const PrepareArgs& a, int block, 
   for (int t = block * kPrepareWarps + threadIdx.x / 32; t < a.tokens; t += blocks * kPrepareWarps) {
     const bool in = lane < a.top_k;
     const int id = in ? load_cg(a.ids + t * static_cast<long long>(a.top_k) + lane) : -2 - lane;
-    const bool again = id >= 0 && lane != __ffs(__match_any_sync(~0u, id)) - 1;
+    const unsigned same = __match_any_sync(~0u, id);  // by all lanes, so not inside a condition
+    const bool again = id >= 0 && lane != __ffs(same) - 1;
     const float gate = in && a.gates ? load_cg(a.gates + t * static_cast<long long>(a.top_k) + lane) : 0.0f;
     const unsigned duplicates = __ballot_sync(~0u, again), nans = __ballot_sync(~0u, gate != gate);
     if (lane == 0 && duplicates) atomicAdd(&a.state->duplicate, __popc(duplicates));
