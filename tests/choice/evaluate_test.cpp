@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "base/error.hpp"
 #include "choice/tune.hpp"
@@ -14,7 +15,9 @@ namespace ramp {
 namespace {
 
 double gap(const Evaluation& e, std::string_view policy) { return score_of(e, policy).all.gap; }
-double large_gap(const Evaluation& e, std::string_view policy) { return score_of(e, policy).large.gap; }
+double large_gap(const Evaluation& e, std::string_view policy) {
+  return score_of(e, policy).large.gap;
+}
 
 TEST(Evaluate, TheCostModelReachesTheBoundWhereTimesFollowEq3) {
   const Evaluation e = evaluate(synthetic_space());
@@ -31,11 +34,24 @@ TEST(Evaluate, TheCostModelReachesTheBoundWhereTimesFollowEq3) {
   }
 }
 
-// Section 4.2: what pays is choosing from each GPU's own load; a table by the batch can't.
-TEST(Evaluate, UnderSkewGpuTableBeatsBatchTableAndCostModelBeatsBoth) {
-  const Evaluation e = evaluate(synthetic_space({.train_passes = 200, .test_passes = 100, .skew = 1.6}));
-  EXPECT_LT(large_gap(e, "gpu-table"), large_gap(e, "trace-table"));
-  EXPECT_LT(large_gap(e, "cost-model"), large_gap(e, "gpu-table"));
+// Section 4.2: what pays is choosing from each GPU's own load, which no policy keyed on the batch
+// can do.
+TEST(Evaluate, UnderSkewAGpuTableBeatsABatchTableWhereTheGpusTokensDecide) {
+  const auto by_pairs = [](const Candidate& c, const std::vector<int>& load) {
+    const double rows = c.grid.phase[0].rows;
+    return 5 + 0.3 * rows + pairs_of(load) * 2.0 / rows;
+  };
+  const Evaluation e = evaluate(synthetic_space(
+      {.train_passes = 200, .test_passes = 100, .skew = 2.5, .other_skew = 0.2}, by_pairs));
+  EXPECT_LT(large_gap(e, "gpu-table"), large_gap(e, "trace-table") / 2);
+  EXPECT_LT(large_gap(e, "trace-table"), large_gap(e, "fixed"));
+}
+
+TEST(Evaluate, TheCostModelBeatsBothTablesWhereTheSpreadOverExpertsDecides) {
+  const Evaluation e =
+      evaluate(synthetic_space({.train_passes = 200, .test_passes = 100, .skew = 1.6}));
+  EXPECT_LT(large_gap(e, "cost-model"), large_gap(e, "gpu-table") / 2);
+  EXPECT_LT(large_gap(e, "cost-model"), large_gap(e, "trace-table") / 2);
   EXPECT_LT(large_gap(e, "trace-table"), large_gap(e, "fixed"));
   EXPECT_GT(large_gap(e, "trace-table"), 0.01);
 }
@@ -65,7 +81,8 @@ TEST(Evaluate, OnlyTheSlowestGpuCosts) {
   MeasuredSpace space;
   space.shape = {1, 1, 128, 128};
   space.gpus = 2;
-  space.candidates = {{"a", "{}", Grid{{{8, 1, 132}}, 1}, "x"}, {"b", "{}", Grid{{{64, 1, 132}}, 1}, "x"}};
+  space.candidates = {{"a", "{}", Grid{{{8, 1, 132}}, 1}, "x"},
+                      {"b", "{}", Grid{{{64, 1, 132}}, 1}, "x"}};
   space.loads = {{100}, {1}};
   space.passes = {{101, 0, "d", Role::kTrain, {0, 0}}, {101, 0, "d", Role::kTest, {0, 1}}};
   space.samples = {{{20, 20}, {2, 2}}, {{10, 10}, {4, 4}}};
@@ -73,15 +90,16 @@ TEST(Evaluate, OnlyTheSlowestGpuCosts) {
   options.policies = {"fixed"};
   options.baseline = "fixed";
   const Evaluation e = evaluate(space, options);
-  EXPECT_DOUBLE_EQ(e.scores[0].all.gap, 0);           // b is right on the slow GPU
+  EXPECT_DOUBLE_EQ(e.scores[0].all.gap, 0);             // b is right on the slow GPU
   EXPECT_DOUBLE_EQ(e.scores[0].regret, (0 + 1) / 2.0);  // and twice too slow on the other
 }
 
-// With noise alone and no difference between candidates, picking and scoring on the same samples would promise a gain;
-// on halves it can't.
+// With noise alone and no difference between candidates, picking and scoring on the same samples
+// would promise a gain; on halves it can't.
 TEST(Evaluate, NoiseDoesNotFlatterExhaustiveSearch) {
-  const MeasuredSpace space = synthetic_space({.test_passes = 200, .noise = 0.03, .samples = 2},
-                                              [](const Candidate&, const std::vector<int>&) { return 50.0; });
+  const MeasuredSpace space =
+      synthetic_space({.test_passes = 200, .noise = 0.03, .samples = 2},
+                      [](const Candidate&, const std::vector<int>&) { return 50.0; });
   EvaluateOptions options;
   options.policies = {"fixed", "exhaustive"};
   options.baseline = "fixed";
@@ -106,23 +124,23 @@ TEST(Evaluate, APickThatWasNotTimedIsNeverATime) {
   const auto fixed = policy_kind("fixed").make({});
   fixed->learn(make_lesson(space, Role::kTrain, Half::kBoth));
   const int pick = fixed->choose({1, space.loads[0], {}});
-  int hidden = 0;
-  std::set<int> in_training;
+  std::set<int> in_training, hidden;
   for (const MeasuredPass& pass : space.passes)
-    if (pass.role == Role::kTrain) in_training.insert(pass.load_of_gpu.begin(), pass.load_of_gpu.end());
-  for (const MeasuredPass& pass : space.passes) {
-    if (pass.role != Role::kTest || hidden == 3) continue;
-    for (int load : pass.load_of_gpu)
-      if (load >= 0 && !in_training.count(load)) {
-        space.samples[pick][load].clear();
-        ++hidden;
-        break;
-      }
-  }
-  ASSERT_EQ(hidden, 3);
+    if (pass.role == Role::kTrain)
+      in_training.insert(pass.load_of_gpu.begin(), pass.load_of_gpu.end());
+  for (const MeasuredPass& pass : space.passes)
+    if (pass.role == Role::kTest)
+      for (int load : pass.load_of_gpu)
+        if (load >= 0 && hidden.size() < 3 && !in_training.count(load)) hidden.insert(load);
+  int hit = 0;
+  for (const MeasuredPass& pass : space.passes)
+    hit += pass.role == Role::kTest && std::any_of(pass.load_of_gpu.begin(), pass.load_of_gpu.end(),
+                                                   [&](int load) { return hidden.count(load); });
+  for (int load : hidden) space.samples[pick][load].clear();
+  ASSERT_GE(hit, 1);
   const Evaluation e = evaluate(space, options);
-  EXPECT_EQ(score_of(e, "fixed").untimed, 3);
-  EXPECT_EQ(score_of(e, "fixed").all.passes, 37);
+  EXPECT_EQ(score_of(e, "fixed").untimed, hit);
+  EXPECT_EQ(score_of(e, "fixed").all.passes, 40 - hit);
   EXPECT_EQ(score_of(e, "exhaustive").all.passes, 40);
 }
 
@@ -167,12 +185,14 @@ TEST(FitQuality, IsPerfectWithoutNoiseAndBoundedByTwoRunsWithIt) {
   const FitQuality noisy = fit_quality(synthetic_space({.noise = 0.05}));
   EXPECT_LT(noisy.twin_all, 0.999);
   EXPECT_GT(noisy.rank_all, 0.97 * noisy.twin_all);
-  EXPECT_NEAR(noisy.median_error, 0.05 * 0.6745 / std::sqrt(2), 0.01);  // the noise of a half of two samples
+  EXPECT_NEAR(noisy.median_error, 0.05 * 0.6745 / std::sqrt(2),
+              0.01);  // the noise of a half of two samples
   EXPECT_FALSE(fit_quality(synthetic_space({.test_passes = 0})).held_out);
 }
 
 TEST(Evaluate, EightyConfigurationsAndFiveHundredLoadsTakeUnderFiveSeconds) {
-  MeasuredSpace space = synthetic_space({.train_passes = 40, .test_passes = 30, .noise = 0.02, .samples = 3});
+  MeasuredSpace space =
+      synthetic_space({.train_passes = 40, .test_passes = 30, .noise = 0.02, .samples = 3});
   while (space.candidates.size() < 80) {
     const size_t from = space.candidates.size() % 16;
     space.candidates.push_back(space.candidates[from]);
@@ -200,9 +220,10 @@ TEST(Tune, MakesAPlanThatPredictsWhatItSays) {
 }
 
 TEST(Tune, SaysNotWorthItWhereOneConfigurationIsBestEverywhere) {
-  const MeasuredSpace space = synthetic_space({}, [](const Candidate& c, const std::vector<int>& load) {
-    return eq3_time(synthetic_candidates()[2], load) * (c.label == "r8-q8-s132" ? 1 : 1.3);
-  });
+  const MeasuredSpace space =
+      synthetic_space({}, [](const Candidate& c, const std::vector<int>& load) {
+        return eq3_time(synthetic_candidates()[2], load) * (c.label == "r8-q8-s132" ? 1 : 1.3);
+      });
   const Plan plan = tune_from(space);
   EXPECT_EQ(plan.menu.size(), 1u);
   EXPECT_EQ(plan.menu[0].label, "r8-q8-s132");

@@ -12,7 +12,9 @@
 namespace ramp {
 namespace {
 
-Lesson lesson_of(const MeasuredSpace& space) { return make_lesson(space, Role::kTrain, Half::kBoth); }
+Lesson lesson_of(const MeasuredSpace& space) {
+  return make_lesson(space, Role::kTrain, Half::kBoth);
+}
 
 // The passes' time when every GPU runs the best of `menu`.
 double time_of(const Lesson& lesson, const std::vector<int>& menu) {
@@ -70,13 +72,15 @@ TEST(Menu, HasOneOccupancyClassAndTheBestOfThem) {
 TEST(Menu, LossFallsWithEveryEntryAndStopsWhenNothingHelps) {
   const Menu menu = greedy_menu(lesson_of(synthetic_space()), {.entries = kMaxMenuEntries});
   for (size_t n = 1; n < menu.loss.size(); ++n) EXPECT_LT(menu.loss[n], menu.loss[n - 1]);
-  EXPECT_EQ(std::set<int>(menu.candidates.begin(), menu.candidates.end()).size(), menu.candidates.size());
+  EXPECT_EQ(std::set<int>(menu.candidates.begin(), menu.candidates.end()).size(),
+            menu.candidates.size());
   EXPECT_LE(menu.candidates.size(), 8u);  // one class of the sixteen
 }
 
 TEST(Menu, RelativeWeighsEveryPassAlike) {
   const Lesson lesson = lesson_of(synthetic_space());
-  const Menu menu = greedy_menu(lesson, {.entries = 2, .occupancy = "", .objective = MenuObjective::kRelative});
+  const Menu menu =
+      greedy_menu(lesson, {.entries = 2, .occupancy = "", .objective = MenuObjective::kRelative});
   double logs = 0;
   for (const LessonPass& pass : lesson.passes) {
     float full = 0, chosen = 0;

@@ -42,7 +42,8 @@ TEST(Policies, NeverSeeWhatTheyAreScoredOn) {
   int changed = 0;
   for (size_t c = 0; c < poisoned.candidates.size(); ++c)
     for (size_t l = 0; l < poisoned.loads.size(); ++l)
-      if (only_test[l]) poisoned.samples[c][l].assign(4, 1000.0f - 50 * static_cast<float>(c)), ++changed;
+      if (only_test[l])
+        poisoned.samples[c][l].assign(4, 1000.0f - 50 * static_cast<float>(c)), ++changed;
   ASSERT_GT(changed, 1000);
   for (MeasuredPass& pass : poisoned.passes)
     if (pass.role == Role::kTest) pass.tokens = 3;
@@ -61,7 +62,8 @@ TEST(Policies, NeverSeeWhatTheyAreScoredOn) {
 }
 
 TEST(Policies, OnlyVllmTuningLearnsFromUniformRouting) {
-  for (const PolicyKind& kind : policy_kinds()) EXPECT_EQ(kind.learns_from == Role::kUniform, kind.name == kVllmPolicy);
+  for (const PolicyKind& kind : policy_kinds())
+    EXPECT_EQ(kind.learns_from == Role::kUniform, kind.name == kVllmPolicy);
 }
 
 TEST(Policies, TheCostModelPicksTheTruthWhereTimesFollowEq3) {
@@ -73,7 +75,8 @@ TEST(Policies, TheCostModelPicksTheTruthWhereTimesFollowEq3) {
     for (int load : pass.load_of_gpu) {
       if (load < 0) continue;
       float best = INFINITY;
-      for (size_t c = 0; c < space.candidates.size(); ++c) best = std::min(best, space.samples[c][load][0]);
+      for (size_t c = 0; c < space.candidates.size(); ++c)
+        best = std::min(best, space.samples[c][load][0]);
       const int choice = model->choose({pass.tokens, space.loads[load], {}});
       ++loads;
       wrong += space.samples[choice][load][0] > best * 1.0005f;
@@ -85,7 +88,8 @@ TEST(Policies, TheCostModelPicksTheTruthWhereTimesFollowEq3) {
 
 TEST(Policies, TablesSeeTheBatchAndNothingElse) {
   const MeasuredSpace space = synthetic_space();
-  const std::vector<int> quiet = {1, 0, 0, 0, 0, 0, 0, 0}, busy = {400, 300, 200, 100, 90, 80, 70, 60};
+  const std::vector<int> quiet = {1, 0, 0, 0, 0, 0, 0, 0},
+                         busy = {400, 300, 200, 100, 90, 80, 70, 60};
   for (const char* name : {"fixed", "vllm-tuning", "trace-table", "menu-table"}) {
     const auto policy = learned(name, space);
     for (int tokens : {1, 100, 1000})
@@ -159,7 +163,8 @@ TEST(BatchTable, KeepsTheConfigurationWhoseSlowestGpuIsFastest) {
   const BatchTable table = tune_batch_table(lesson, lesson.learnable);
   const auto log_time = [&](int c) {
     double log = 0;
-    for (const LessonPass& pass : lesson.passes) log += std::log(pass_us(lesson.us, pass.load_of_gpu, c));
+    for (const LessonPass& pass : lesson.passes)
+      log += std::log(pass_us(lesson.us, pass.load_of_gpu, c));
     return log;
   };
   for (int c : lesson.learnable) EXPECT_LE(log_time(table.choice[0]), log_time(c));

@@ -21,8 +21,9 @@ struct SyntheticOptions {
   int experts = 64, gpus = 8, top_k = 8;
   int train_passes = 60, test_passes = 40;
   bool uniform_passes = true;
-  double skew = 1.0;   // spread of the experts' log popularity; drawn anew for every pass
-  double noise = 0.0;  // relative, of each sample
+  double skew = 1.0;       // spread of the experts' log popularity; drawn anew for every pass
+  double other_skew = -1;  // of every second round of sizes; below 0: the same
+  double noise = 0.0;      // relative, of each sample
   int samples = 4;
   std::uint64_t seed = 1;
   std::vector<int> sizes = {1, 4, 16, 48, 100, 160, 256, 400, 512, 1024};
@@ -103,8 +104,13 @@ inline MeasuredSpace synthetic_space(const SyntheticOptions& o = {},
     }
     space.passes.push_back(std::move(pass));
   };
-  for (int p = 0; p < o.train_passes; ++p) add(o.sizes[p % o.sizes.size()], Role::kTrain, o.skew);
-  for (int p = 0; p < o.test_passes; ++p) add(o.sizes[p % o.sizes.size()], Role::kTest, o.skew);
+  const auto add_recorded = [&](int passes, Role role) {
+    const int sizes = static_cast<int>(o.sizes.size());
+    for (int p = 0; p < passes; ++p)
+      add(o.sizes[p % sizes], role, p / sizes % 2 && o.other_skew >= 0 ? o.other_skew : o.skew);
+  };
+  add_recorded(o.train_passes, Role::kTrain);
+  add_recorded(o.test_passes, Role::kTest);
   if (o.uniform_passes)
     for (int tokens : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536})
       add(tokens, Role::kUniform, 0);
