@@ -18,7 +18,6 @@ MeasureRequest part_of(const MeasureRequest& whole, const std::set<std::string>&
   MeasureRequest part;
   part.loads = whole.loads;
   part.rounds = whole.rounds;
-  part.first_round = whole.first_round;
   std::vector<int> place(whole.labels.size(), -1);
   for (std::size_t i = 0; i < whole.labels.size(); ++i)
     if (labels.count(whole.labels[i])) {
@@ -27,8 +26,9 @@ MeasureRequest part_of(const MeasureRequest& whole, const std::set<std::string>&
     }
   for (std::size_t i = 0; i < whole.cells.size(); ++i)
     if (place[static_cast<std::size_t>(whole.cells[i].config)] >= 0) {
-      part.cells.push_back(
-          {place[static_cast<std::size_t>(whole.cells[i].config)], whole.cells[i].load});
+      Cell cell = whole.cells[i];
+      cell.config = place[static_cast<std::size_t>(cell.config)];
+      part.cells.push_back(cell);
       where.push_back(i);
     }
   return part;

@@ -22,8 +22,8 @@ namespace ramp {
 struct WorkerLimits {
   double open = 120;           // driver start, device memory
   double prepare = 300;        // between two configurations compiled
-  double verify = 60;          // the reference in double precision on the host
-  double first_measure = 60;   // a new worker fills its cold weights first
+  double verify = 30;          // the reference in double precision on the host
+  double first_measure = 15;   // a new worker fills its cold weights first
   double measure_least = 5;    // later measurements: the larger of this and
   double measure_factor = 10;  // this times what is expected
 };

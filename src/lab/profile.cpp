@@ -25,7 +25,7 @@ constexpr int kRetakes = 3;  // of throttled samples, before a cell is left for 
 constexpr std::size_t kBlameMachine =
     3;                      // failures before anything worked: not the configurations' fault
 constexpr int kPauses = 3;  // when a whole batch came throttled
-constexpr double kFirstGuess = 0.002;    // s a sample takes, until the first batch says
+constexpr double kFirstGuess = 0.0002;   // s a sample takes, until the first batch says
 constexpr std::size_t kMaxBatch = 8192;  // cells
 
 float median_of(std::vector<float> values) {
@@ -322,7 +322,8 @@ class Campaign {
       // Whole loads, so that the candidates of a load are interleaved.
       const bool load_ends = i + 1 == work.size() || work[i + 1].load != work[i].load;
       const double batch_time = static_cast<double>(batch.size()) * options_.rounds * sample_s_;
-      if ((load_ends && batch_time >= options_.batch_s) || batch.size() >= kMaxBatch) {
+      const bool is_full = has_pace_ ? batch_time >= options_.batch_s : !batch.empty();
+      if ((load_ends && is_full) || batch.size() >= kMaxBatch) {
         if (out_of_budget()) return false;
         flush();
       }
@@ -379,8 +380,7 @@ class Campaign {
           load_place.emplace(taking.work.load, static_cast<int>(request.loads.size()));
       if (new_load)
         request.loads.push_back(traffic_.loads[static_cast<std::size_t>(taking.work.load)]);
-      request.cells.push_back({label->second, load->second});
-      request.first_round = std::max(request.first_round, taking.rounds);
+      request.cells.push_back({label->second, load->second, taking.rounds});
       asked.push_back(&taking);
     }
     if (asked.empty()) return false;
@@ -402,7 +402,7 @@ class Campaign {
       Taking& taking = *asked[i];
       taking.lost = lost_.count(taking.work.label) > 0;
       if (taking.lost) continue;
-      taking.rounds = request.first_round + rounds;
+      taking.rounds += rounds;
       taking.samples.insert(taking.samples.end(), measured.samples[i].begin(),
                             measured.samples[i].end());
       for (const Sample& s : measured.samples[i])

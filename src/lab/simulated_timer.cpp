@@ -125,7 +125,7 @@ class SimulatedTimer : public KernelTimer {
         samples[i].push_back(
             sample(request.labels[static_cast<std::size_t>(request.cells[i].config)],
                    request.loads[static_cast<std::size_t>(request.cells[i].load)],
-                   request.first_round + round));
+                   request.cells[i].taken + round));
     if (options_.pace_us > 0)
       std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(
           options_.pace_us * static_cast<double>(request.rounds) *

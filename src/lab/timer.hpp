@@ -43,17 +43,17 @@ struct Sample {
 struct Cell {
   int config = 0;  // index into MeasureRequest::labels
   int load = 0;    // index into MeasureRequest::loads
+  int taken = 0;   // samples that were taken of it before, so the next one has this number
 };
 
 // What to time.  For every round, every cell once: cells of one load stay together so that drift
-// hits the candidates alike, and the order inside a load starts `first_round + round` places
-// further on.
+// hits the candidates alike, and the order inside a load starts a place
+// further on in every round.
 struct MeasureRequest {
   std::vector<std::string> labels;
   std::vector<std::vector<int>> loads;  // n_e of the local experts, sorted descending
   std::vector<Cell> cells;              // grouped by load
   int rounds = 1;
-  int first_round = 0;  // samples that these cells have already
 };
 
 using PrepareProgress = std::function<void(int done, int total)>;

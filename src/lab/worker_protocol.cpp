@@ -66,10 +66,9 @@ MeasureRequest to_measure(const json& j) {
   m.labels = j.at("labels").get<std::vector<std::string>>();
   m.loads = j.at("loads").get<std::vector<std::vector<int>>>();
   m.rounds = j.at("rounds").get<int>();
-  m.first_round = j.at("first_round").get<int>();
   const json& cells = j.at("cells");
-  for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {
-    const Cell cell{cells[i].get<int>(), cells[i + 1].get<int>()};
+  for (std::size_t i = 0; i + 2 < cells.size(); i += 3) {
+    const Cell cell{cells[i].get<int>(), cells[i + 1].get<int>(), cells[i + 2].get<int>()};
     if (cell.config < 0 || cell.config >= static_cast<int>(m.labels.size()) || cell.load < 0 ||
         cell.load >= static_cast<int>(m.loads.size()))
       throw Error("cell", fmt::format("({}, {})", cell.config, cell.load),
@@ -106,12 +105,9 @@ std::string encode(const Request& request) {
       for (const Cell& cell : m.cells) {
         cells.push_back(cell.config);
         cells.push_back(cell.load);
+        cells.push_back(cell.taken);
       }
-      j.update({{"labels", m.labels},
-                {"loads", m.loads},
-                {"cells", cells},
-                {"rounds", m.rounds},
-                {"first_round", m.first_round}});
+      j.update({{"labels", m.labels}, {"loads", m.loads}, {"cells", cells}, {"rounds", m.rounds}});
     }
   }
   return j.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -39,9 +39,8 @@ TEST(WorkerProtocol, RequestsReadBackAsTheyWereWritten) {
   Request request{.kind = Request::Kind::kMeasure};
   request.measure = {.labels = {"a", "b\"\n"},
                      .loads = {kLoad, {1, 0, 0, 0, 0, 0, 0, 0}},
-                     .cells = {{0, 0}, {1, 0}, {1, 1}},
-                     .rounds = 4,
-                     .first_round = 7};
+                     .cells = {{0, 0}, {1, 0}, {1, 1, 7}},
+                     .rounds = 4};
   const std::string line = encode(request);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const Request read = decode_request(line);
@@ -52,7 +51,7 @@ TEST(WorkerProtocol, RequestsReadBackAsTheyWereWritten) {
   EXPECT_EQ(read.measure.cells[2].config, 1);
   EXPECT_EQ(read.measure.cells[2].load, 1);
   EXPECT_EQ(read.measure.rounds, 4);
-  EXPECT_EQ(read.measure.first_round, 7);
+  EXPECT_EQ(read.measure.cells[2].taken, 7);
   EXPECT_EQ(decode_request(encode(Request{.shape = kShape})).shape.intermediate, 512);
 }
 
@@ -68,12 +67,13 @@ TEST(WorkerProtocol, TimesKeepEveryBit) {
 }
 
 TEST(WorkerProtocol, RefusesNonsense) {
-  for (const char* line : {"", "x", "[]", "{}", "{\"do\":\"dance\"}",
-                           "{\"do\":\"verify\",\"labels\":[]}", "{\"do\":\"open\",\"shape\":{}}",
-                           "{\"do\":\"measure\",\"labels\":[\"a\"],\"loads\":[[1]],\"cells\":[0,1],"
-                           "\"rounds\":1,\"first_round\":0}",
-                           "{\"do\":\"measure\",\"labels\":[\"a\"],\"loads\":[[1]],\"cells\":[0,0],"
-                           "\"rounds\":0,\"first_round\":0}"})
+  for (const char* line :
+       {"", "x", "[]", "{}", "{\"do\":\"dance\"}", "{\"do\":\"verify\",\"labels\":[]}",
+        "{\"do\":\"open\",\"shape\":{}}",
+        "{\"do\":\"measure\",\"labels\":[\"a\"],\"loads\":[[1]],\"cells\":[0,1,0],"
+        "\"rounds\":1}",
+        "{\"do\":\"measure\",\"labels\":[\"a\"],\"loads\":[[1]],\"cells\":[0,0,0],"
+        "\"rounds\":0}"})
     EXPECT_THROW(decode_request(line), Error) << line;
   for (const char* line :
        {"", "{}", "{\"progress\":[1]}", "{\"error\":3}", "{\"samples\":[[1,2]]}"})
