@@ -194,6 +194,8 @@ void add_import(CLI::App& trace) {
   verb->add_option("--made", flags->options.info.made, "what was done to it");
   verb->add_option("--phase", flags->phase, "what the tokens are")
       ->check(CLI::IsMember({"prefill", "decode", "mixed"}));
+  verb->add_option("--pass-tokens", flags->options.pass_tokens,
+                   "a record without requests and passes: cut it into passes of so many tokens");
   verb->add_option("--requests-per-domain", flags->options.requests_per_domain,
                    "keep so many, evenly spaced; 0: all");
   verb->add_option("--level", flags->level, "zstd level")

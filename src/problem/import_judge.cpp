@@ -122,6 +122,17 @@ void judge_ids(const RawIds& raw, bool force, RoutingTrace& trace, ImportReport&
   }
 }
 
+void cut_into_passes(RoutingTrace& trace, int pass_tokens) {
+  if (pass_tokens == 0) return;
+  if (pass_tokens < 1 || !trace.requests.empty() || !trace.pass_offsets.empty())
+    throw Error("--pass-tokens", fmt::format("{}", pass_tokens),
+                "a positive number, for a record without requests and passes",
+                "leave it out: this record says itself where they begin");
+  for (std::int64_t at = 0; at < trace.tokens(); at += pass_tokens)
+    trace.pass_offsets.push_back(at);
+  trace.pass_offsets.push_back(trace.tokens());
+}
+
 void thin_requests(RoutingTrace& trace, int requests_per_domain, ImportReport& report) {
   if (requests_per_domain <= 0) return;
   if (trace.requests.empty() || !trace.pass_offsets.empty())

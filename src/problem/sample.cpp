@@ -13,6 +13,9 @@
 namespace ramp {
 namespace {
 
+// A batch of many streams of few requests would be those requests' taste, not traffic: a pool of n
+// requests replays at most 8 n at once.
+constexpr int kStreamsOfARequest = 8;
 constexpr int kPassesBetweenSamples = 16;  // of one replay, so that samples differ
 
 class Sampler {
@@ -95,7 +98,8 @@ class Sampler {
       if (burst)
         concurrency =
             std::min<int>(concurrency, std::max<int>(1, static_cast<int>(pool->size()) / 4));
-      concurrency = std::min(concurrency, options_.max_tokens);
+      concurrency = std::min<int>(
+          {concurrency, options_.max_tokens, kStreamsOfARequest * static_cast<int>(pool->size())});
       ReplayOptions replay;
       replay.concurrency = concurrency;
       replay.token_budget = options_.max_tokens;

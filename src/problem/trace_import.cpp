@@ -207,6 +207,7 @@ ImportedTrace from_array(const NpyArray& array, const Sidecar& sidecar,
   out.trace.info = complete_info(sidecar.info, options, raw.layers, raw.k);
   judge_ids(raw, options.force, out.trace, out.report);
   add_requests(sidecar, out.trace);
+  cut_into_passes(out.trace, options.pass_tokens);
   thin_requests(out.trace, options.requests_per_domain, out.report);
   check_trace(out.trace);
   return out;

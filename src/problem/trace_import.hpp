@@ -26,6 +26,8 @@ struct ImportOptions {
   bool is_phase_given = false;
   AxisOrder order = AxisOrder::kLayerTokenK;
   std::filesystem::path sidecar;  // empty: NAME.json beside NAME.ids.npy.gz
+  // Cut a record that knows neither requests nor passes into passes of so many tokens; 0: leave it.
+  int pass_tokens = 0;
   // Keep at most so many requests of each domain, evenly spaced over the file; 0: all.
   int requests_per_domain = 0;
   bool force = false;
@@ -73,6 +75,9 @@ struct RawIds {
 // Fills trace.ids from raw and the report; throws as import_trace does.  trace.info must be
 // complete.
 void judge_ids(const RawIds& raw, bool force, RoutingTrace& trace, ImportReport& report);
+
+// Adds the boundaries of passes of n tokens each, the last one shorter.
+void cut_into_passes(RoutingTrace& trace, int pass_tokens);
 
 // Keeps at most n requests a domain.
 void thin_requests(RoutingTrace& trace, int requests_per_domain, ImportReport& report);
