@@ -36,11 +36,11 @@ using CUstream = CUstream_st*;
 
 // Numbers of cuda.h that we use, named after its enumerators.
 namespace cu {
-inline constexpr int kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600;
+inline constexpr int kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kInvalidImage = 200,
+                     kNoBinaryForGpu = 209, kNotReady = 600;
 
-inline constexpr int kDeviceClockRate = 13, kDeviceSms = 16, kDevicePciBus = 33,
-                     kDevicePciDevice = 34, kDeviceMemoryClockRate = 36, kDeviceMemoryBusWidth = 37,
-                     kDeviceL2Bytes = 38, kDeviceThreadsPerSm = 39, kDevicePciDomain = 50,
+inline constexpr int kDeviceClockRate = 13, kDeviceSms = 16, kDeviceMemoryClockRate = 36,
+                     kDeviceMemoryBusWidth = 37, kDeviceL2Bytes = 38, kDeviceThreadsPerSm = 39,
                      kDeviceCcMajor = 75, kDeviceCcMinor = 76, kDeviceSmemPerSm = 81,
                      kDeviceRegistersPerSm = 82, kDeviceSmemPerBlockOptin = 97;
 

@@ -62,7 +62,16 @@ Module::Module(std::span<const char> cubin, std::string name) : name_(std::move(
   if (cubin.size() < 64 || std::string_view(cubin.data(), 4) != "\177ELF")
     throw Error("cubin of " + name_, fmt::format("{} bytes that are no ELF file", cubin.size()),
                 "a cubin as NVRTC writes it", "remove the cache directory and run again");
-  check(driver().cuModuleLoadData(&handle_, cubin.data()), "loading the code of " + name_);
+  const CUresult result = driver().cuModuleLoadData(&handle_, cubin.data());
+  if (result == cu::kNoBinaryForGpu || result == cu::kInvalidImage)
+    throw CudaError(
+        result,
+        fmt::format("loading the code of {}: {}; next: it is for compute capability 9.0 (sm_90a) "
+                    "and for a driver at least as new as the NVRTC that made it; this driver runs "
+                    "CUDA {}.{}, see `ramp doctor`",
+                    name_, result_text(result), driver().version / 1000,
+                    driver().version % 1000 / 10));
+  check(result, "loading the code of " + name_);
 }
 
 Module::~Module() {
