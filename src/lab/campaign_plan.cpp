@@ -82,41 +82,41 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64's finaliser
 
 }  // namespace
 
-std::vector<int> choose_anchors(const Traffic& traffic, const PlanOptions& options) {
-  const std::size_t loads = traffic.loads.size();
+std::vector<int> choose_anchors(const Workload& workload, const PlanOptions& options) {
+  const std::size_t loads = workload.loads.size();
   const std::size_t wanted = static_cast<std::size_t>(std::max(options.anchors, 2));
   std::vector<int> by_size(loads);
   std::iota(by_size.begin(), by_size.end(), 0);
   if (loads <= wanted) return by_size;
   std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) {
-    return pairs_in(traffic.loads[static_cast<std::size_t>(a)]) <
-           pairs_in(traffic.loads[static_cast<std::size_t>(b)]);
+    return pairs_in(workload.loads[static_cast<std::size_t>(a)]) <
+           pairs_in(workload.loads[static_cast<std::size_t>(b)]);
   });
   std::vector<int> anchors;
   const std::size_t quantiles = std::max<std::size_t>(2, wanted * 2 / 3);
   for (std::size_t q = 0; q < quantiles; ++q)
     anchors.push_back(by_size[q * (loads - 1) / (quantiles - 1)]);
   std::vector<Point> points;
-  for (const auto& load : traffic.loads) points.push_back(raw_point(load));
+  for (const auto& load : workload.loads) points.push_back(raw_point(load));
   scale(points);
   extend_spread(points, anchors, wanted);
   std::sort(anchors.begin(), anchors.end());
   return anchors;
 }
 
-std::vector<int> order_loads(const Traffic& traffic) {
+std::vector<int> order_loads(const Workload& workload) {
   // A pass is where its heaviest GPU is.
   std::vector<std::vector<int>> passes_of_role(3);
   std::vector<std::vector<Point>> points_of_role(3);
-  for (std::size_t p = 0; p < traffic.passes.size(); ++p) {
+  for (std::size_t p = 0; p < workload.passes.size(); ++p) {
     const std::vector<int>* heaviest = nullptr;
-    for (int load : traffic.passes[p].load_of_gpu)
+    for (int load : workload.passes[p].load_of_gpu)
       if (load >= 0) {
-        const auto& counts = traffic.loads[static_cast<std::size_t>(load)];
+        const auto& counts = workload.loads[static_cast<std::size_t>(load)];
         if (!heaviest || pairs_in(counts) > pairs_in(*heaviest)) heaviest = &counts;
       }
     if (!heaviest) continue;
-    const auto role = static_cast<std::size_t>(traffic.passes[p].role);
+    const auto role = static_cast<std::size_t>(workload.passes[p].role);
     passes_of_role[role].push_back(static_cast<int>(p));
     points_of_role[role].push_back(raw_point(*heaviest));
   }
@@ -130,7 +130,7 @@ std::vector<int> order_loads(const Traffic& traffic) {
     longest = std::max(longest, queues[role].size());
   }
   std::vector<int> order;
-  std::vector<bool> taken(traffic.loads.size(), false);
+  std::vector<bool> taken(workload.loads.size(), false);
   const auto take = [&](int load) {
     if (load < 0 || taken[static_cast<std::size_t>(load)]) return;
     taken[static_cast<std::size_t>(load)] = true;
@@ -139,9 +139,9 @@ std::vector<int> order_loads(const Traffic& traffic) {
   for (std::size_t turn = 0; turn < longest; ++turn)
     for (const auto& queue : queues)
       if (turn < queue.size())
-        for (int load : traffic.passes[static_cast<std::size_t>(queue[turn])].load_of_gpu)
+        for (int load : workload.passes[static_cast<std::size_t>(queue[turn])].load_of_gpu)
           take(load);
-  for (std::size_t load = 0; load < traffic.loads.size(); ++load)
+  for (std::size_t load = 0; load < workload.loads.size(); ++load)
     take(static_cast<int>(load));  // of no pass
   return order;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which cells a campaign measures, and in which order, so that whatever the budget cuts off is what
-// matters least (docs/measuring.md).  Pure functions of the traffic, the options and the times
+// matters least (docs/measuring.md).  Pure functions of the workload, the options and the times
 // measured so far: a campaign that was killed computes the same plan again.
 //
 // Words: an anchor is a load on which every configuration is timed.  A contender is a configuration
@@ -25,13 +25,13 @@ struct PlanOptions {
 
 // Two thirds by size: the smallest, the largest and the quantiles of pairs between them; the rest
 // where loads of one size differ most (active experts, fullest expert).  Ascending indices of
-// traffic.loads; all of them where there are fewer than options.anchors.
-std::vector<int> choose_anchors(const Traffic& traffic, const PlanOptions& options);
+// workload.loads; all of them where there are fewer than options.anchors.
+std::vector<int> choose_anchors(const Workload& workload, const PlanOptions& options);
 
 // Every load once, whole passes together, since the slowest GPU of a pass is known only when all
 // its loads are timed. Roles take turns; inside a role each next pass is the one least like those
 // before it.
-std::vector<int> order_loads(const Traffic& traffic);
+std::vector<int> order_loads(const Workload& workload);
 
 // anchor_us[config][anchor]: median us, infinity where there is none.  True for contenders.
 std::vector<bool> choose_contenders(const std::vector<std::vector<float>>& anchor_us,

@@ -197,31 +197,31 @@ std::map<std::string, std::string> read_meta(Database& database) {
   return meta;
 }
 
-Traffic read_head(const std::map<std::string, std::string>& meta, const std::string& path) {
-  Traffic traffic;
+Workload read_head(const std::map<std::string, std::string>& meta, const std::string& path) {
+  Workload workload;
   for (const ProvenanceField& field : kProvenanceFields) {
     const auto it = meta.find(field.key);
     if (it == meta.end()) damaged(path, fmt::format("a file without {}", field.key));
-    traffic.provenance.*field.member = it->second;
+    workload.provenance.*field.member = it->second;
   }
   for (const ShapeField& field : kShapeFields)
-    traffic.shape.*field.member = whole_number(
+    workload.shape.*field.member = whole_number(
         meta, field.key, 1, field.member == &LocalShape::experts ? kMaxExperts : 1 << 24, path);
-  traffic.gpus = whole_number(meta, "gpus", 1, kMaxGpus, path);
-  return traffic;
+  workload.gpus = whole_number(meta, "gpus", 1, kMaxGpus, path);
+  return workload;
 }
 
 // Loads and passes; ids are 1, 2, 3, ... in the order of the vectors.
-void read_traffic(Database& database, Traffic& traffic) {
+void read_workload(Database& database, Workload& workload) {
   const std::string& path = database.path();
   const long long loads = limited(database, "SELECT count(*) FROM load", kMaxLoads, "loads");
   Statement load(database, "SELECT id, counts FROM load ORDER BY id");
   while (load.step()) {
-    if (load.integer(0) != static_cast<std::int64_t>(traffic.loads.size()) + 1)
+    if (load.integer(0) != static_cast<std::int64_t>(workload.loads.size()) + 1)
       damaged(path, "loads with a gap in their ids");
-    traffic.loads.push_back(
-        read_varints(load.blob(1), traffic.shape.experts, kMaxCount, path, "load"));
-    if (!std::is_sorted(traffic.loads.back().rbegin(), traffic.loads.back().rend()))
+    workload.loads.push_back(
+        read_varints(load.blob(1), workload.shape.experts, kMaxCount, path, "load"));
+    if (!std::is_sorted(workload.loads.back().rbegin(), workload.loads.back().rend()))
       damaged(path, "a load that is not sorted");
   }
   limited(database, "SELECT count(*) FROM pass", kMaxPasses, "passes");
@@ -236,9 +236,9 @@ void read_traffic(Database& database, Traffic& traffic) {
     p.domain = pass.text(2);
     p.role = parse_role(pass.text(3), path);
     p.load_of_gpu =
-        read_varints(pass.blob(4), traffic.gpus, static_cast<std::uint32_t>(loads), path, "pass");
+        read_varints(pass.blob(4), workload.gpus, static_cast<std::uint32_t>(loads), path, "pass");
     for (int& index : p.load_of_gpu) --index;  // 0 on disk: no token on that GPU
-    traffic.passes.push_back(std::move(p));
+    workload.passes.push_back(std::move(p));
   }
 }
 
@@ -264,37 +264,37 @@ std::vector<TimedConfig> read_configs(Database& database, std::vector<std::int64
   return configs;
 }
 
-void write_traffic(Database& database, const Traffic& traffic) {
-  if (traffic.shape.experts < 1 || traffic.shape.experts > kMaxExperts)
-    throw Error("experts on a GPU", std::to_string(traffic.shape.experts),
+void write_workload(Database& database, const Workload& workload) {
+  if (workload.shape.experts < 1 || workload.shape.experts > kMaxExperts)
+    throw Error("experts on a GPU", std::to_string(workload.shape.experts),
                 fmt::format("1 to {}", kMaxExperts), "");
   Transaction transaction(database);
   Statement meta(database, "INSERT OR REPLACE INTO meta VALUES(?, ?)");
   for (const ProvenanceField& field : kProvenanceFields)
     meta.bind(1, std::string_view(field.key))
-        .bind(2, std::string_view(traffic.provenance.*field.member))
+        .bind(2, std::string_view(workload.provenance.*field.member))
         .run();
   for (const ShapeField& field : kShapeFields) {
-    const std::string value = std::to_string(traffic.shape.*field.member);
+    const std::string value = std::to_string(workload.shape.*field.member);
     meta.bind(1, std::string_view(field.key)).bind(2, std::string_view(value)).run();
   }
-  const std::string gpus = std::to_string(traffic.gpus);
+  const std::string gpus = std::to_string(workload.gpus);
   meta.bind(1, std::string_view("gpus")).bind(2, std::string_view(gpus)).run();
   Statement load(database, "INSERT INTO load VALUES(?, ?)");
-  for (std::size_t i = 0; i < traffic.loads.size(); ++i) {
-    check_counts(traffic.loads[i], traffic.shape.experts, i);
-    const Bytes counts = pack_counts(traffic.loads[i]);
+  for (std::size_t i = 0; i < workload.loads.size(); ++i) {
+    check_counts(workload.loads[i], workload.shape.experts, i);
+    const Bytes counts = pack_counts(workload.loads[i]);
     load.bind(1, static_cast<std::int64_t>(i) + 1).bind(2, counts).run();
   }
   Statement pass(database, "INSERT INTO pass VALUES(?, ?, ?, ?, ?, ?)");
-  for (std::size_t i = 0; i < traffic.passes.size(); ++i) {
-    const MeasuredPass& p = traffic.passes[i];
-    if (static_cast<int>(p.load_of_gpu.size()) != traffic.gpus)
+  for (std::size_t i = 0; i < workload.passes.size(); ++i) {
+    const MeasuredPass& p = workload.passes[i];
+    if (static_cast<int>(p.load_of_gpu.size()) != workload.gpus)
       throw Error(fmt::format("pass {}", i), fmt::format("{} GPUs", p.load_of_gpu.size()),
-                  fmt::format("{}", traffic.gpus), "");
+                  fmt::format("{}", workload.gpus), "");
     Bytes loads;
     for (int index : p.load_of_gpu) {
-      if (index < -1 || index >= static_cast<int>(traffic.loads.size()))
+      if (index < -1 || index >= static_cast<int>(workload.loads.size()))
         throw Error(fmt::format("pass {}", i), fmt::format("load {}", index),
                     "an index of a load, or -1", "");
       put_varint(loads, static_cast<std::uint32_t>(index + 1));

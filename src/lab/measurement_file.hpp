@@ -40,9 +40,9 @@ void check_whole(Database& database);
 
 std::map<std::string, std::string> read_meta(Database& database);
 // Provenance, shape and gpus; then loads and passes.
-Traffic read_head(const std::map<std::string, std::string>& meta, const std::string& path);
-void read_traffic(Database& database, Traffic& traffic);
-void write_traffic(Database& database, const Traffic& traffic);
+Workload read_head(const std::map<std::string, std::string>& meta, const std::string& path);
+void read_workload(Database& database, Workload& workload);
+void write_workload(Database& database, const Workload& workload);
 // ids: of the table config, in the same order; may be null.
 std::vector<TimedConfig> read_configs(Database& database, std::vector<std::int64_t>* ids);
 

@@ -24,8 +24,8 @@ struct MeasurementStore::State {
 
   FileLock lock;
   mutable Database database;
-  Traffic traffic;
-  bool has_traffic = false;
+  Workload workload;
+  bool has_workload = false;
   std::unordered_map<std::string, std::int64_t> ids;
 };
 
@@ -46,10 +46,10 @@ MeasurementStore::MeasurementStore(const std::string& path, Durable durable) {
     database.execute("PRAGMA synchronous=FULL");
   }
   const auto meta = read_meta(database);
-  state_->has_traffic = meta.count("gpus") > 0;
-  if (state_->has_traffic) {
-    state_->traffic = read_head(meta, path);
-    read_traffic(database, state_->traffic);
+  state_->has_workload = meta.count("gpus") > 0;
+  if (state_->has_workload) {
+    state_->workload = read_head(meta, path);
+    read_workload(database, state_->workload);
   }
   std::vector<std::int64_t> ids;
   const std::vector<TimedConfig> configs = read_configs(database, &ids);
@@ -64,15 +64,15 @@ MeasurementStore::~MeasurementStore() {
   sqlite3_exec(state_->database.handle(), "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
 }
 
-bool MeasurementStore::is_new() const { return !state_->has_traffic; }
+bool MeasurementStore::is_new() const { return !state_->has_workload; }
 
-void MeasurementStore::begin(const Traffic& traffic) {
-  Traffic& stored = state_->traffic;
+void MeasurementStore::begin(const Workload& workload) {
+  Workload& stored = state_->workload;
   const std::string& path = state_->database.path();
-  if (!state_->has_traffic) {
-    write_traffic(state_->database, traffic);
-    stored = traffic;
-    state_->has_traffic = true;
+  if (!state_->has_workload) {
+    write_workload(state_->database, workload);
+    stored = workload;
+    state_->has_workload = true;
     return;
   }
   const auto differs = [&](const std::string& field, const std::string& has,
@@ -85,26 +85,27 @@ void MeasurementStore::begin(const Traffic& traffic) {
     const std::string key = field.key;
     if (key == "date" || key == "commit")
       continue;  // a campaign may go on another day; `sources` says if kernels changed
-    if (stored.provenance.*field.member != traffic.provenance.*field.member)
-      differs(key, stored.provenance.*field.member, traffic.provenance.*field.member);
+    if (stored.provenance.*field.member != workload.provenance.*field.member)
+      differs(key, stored.provenance.*field.member, workload.provenance.*field.member);
   }
   for (const ShapeField& field : shape_fields())
-    if (stored.shape.*field.member != traffic.shape.*field.member)
+    if (stored.shape.*field.member != workload.shape.*field.member)
       differs(field.key, std::to_string(stored.shape.*field.member),
-              std::to_string(traffic.shape.*field.member));
-  if (stored.gpus != traffic.gpus)
-    differs("gpus", std::to_string(stored.gpus), std::to_string(traffic.gpus));
+              std::to_string(workload.shape.*field.member));
+  if (stored.gpus != workload.gpus)
+    differs("gpus", std::to_string(stored.gpus), std::to_string(workload.gpus));
   const auto same_pass = [](const MeasuredPass& a, const MeasuredPass& b) {
     return a.tokens == b.tokens && a.layer == b.layer && a.domain == b.domain && a.role == b.role &&
            a.load_of_gpu == b.load_of_gpu;
   };
-  if (stored.loads != traffic.loads ||
-      !std::equal(stored.passes.begin(), stored.passes.end(), traffic.passes.begin(),
-                  traffic.passes.end(), same_pass))
-    differs("traffic",
-            fmt::format("other passes ({} of them, {} loads)", stored.passes.size(),
-                        stored.loads.size()),
-            fmt::format("of {} passes and {} loads", traffic.passes.size(), traffic.loads.size()));
+  if (stored.loads != workload.loads ||
+      !std::equal(stored.passes.begin(), stored.passes.end(), workload.passes.begin(),
+                  workload.passes.end(), same_pass))
+    differs(
+        "workload",
+        fmt::format("other passes ({} of them, {} loads)", stored.passes.size(),
+                    stored.loads.size()),
+        fmt::format("of {} passes and {} loads", workload.passes.size(), workload.loads.size()));
 }
 
 void MeasurementStore::put(std::span<const TimedConfig> configs) {
@@ -152,9 +153,9 @@ void MeasurementStore::append(std::span<const CellSamples> batch) {
   Statement old(database, "SELECT dropped, taken FROM sample WHERE config = ? AND load = ?");
   Statement row(database, "INSERT OR REPLACE INTO sample VALUES(?, ?, ?, ?)");
   for (const CellSamples& cell : batch) {
-    if (cell.load < 0 || cell.load >= static_cast<int>(state_->traffic.loads.size()))
+    if (cell.load < 0 || cell.load >= static_cast<int>(state_->workload.loads.size()))
       throw Error("load", std::to_string(cell.load),
-                  fmt::format("0 to {}", state_->traffic.loads.size()), "");
+                  fmt::format("0 to {}", state_->workload.loads.size()), "");
     const std::int64_t config = state_->config_id(cell.label), load = cell.load + 1;
     std::int64_t dropped = 0;
     Bytes taken;

@@ -34,17 +34,17 @@ MeasuredSpace load_measurements(const std::string& path) {
   check_file(path);
   Database database(path, Database::Mode::kReadOnly);
   check_whole(database);
-  Traffic traffic = read_head(read_meta(database), path);
-  read_traffic(database, traffic);
+  Workload workload = read_head(read_meta(database), path);
+  read_workload(database, workload);
   std::vector<std::int64_t> ids;
   std::vector<TimedConfig> configs = read_configs(database, &ids);
 
   MeasuredSpace space;
-  space.provenance = std::move(traffic.provenance);
-  space.shape = traffic.shape;
-  space.gpus = traffic.gpus;
-  space.loads = std::move(traffic.loads);
-  space.passes = std::move(traffic.passes);
+  space.provenance = std::move(workload.provenance);
+  space.shape = workload.shape;
+  space.gpus = workload.gpus;
+  space.loads = std::move(workload.loads);
+  space.passes = std::move(workload.passes);
   std::unordered_map<std::int64_t, std::size_t>
       place;  // config id -> candidate; -1 for those that are not ok
   for (std::size_t i = 0; i < configs.size(); ++i) {

@@ -30,7 +30,7 @@ void save_measurements(const MeasuredSpace& space, const std::string& path);
 std::vector<TimedConfig> load_configs(const std::string& path);
 
 // What a campaign fills in: everything of a MeasuredSpace but candidates and samples.
-struct Traffic {
+struct Workload {
   Provenance
       provenance;  // model, layout and routing; the machine's part is filled in by the campaign
   LocalShape shape;
@@ -42,7 +42,7 @@ struct Traffic {
 // The samples that one batch adds to a cell.  Throttled ones are counted and not kept.
 struct CellSamples {
   std::string label;
-  int load = 0;  // index into Traffic::loads
+  int load = 0;  // index into Workload::loads
   std::vector<Sample> samples;
 };
 
@@ -66,9 +66,9 @@ class MeasurementStore {
   MeasurementStore(MeasurementStore&&) noexcept;
 
   bool is_new() const;  // nothing but an empty schema yet
-  // Writes the traffic and provenance of a new file, or checks that those of an old one are the
+  // Writes the workload and provenance of a new file, or checks that those of an old one are the
   // same; the Error names the first thing that differs.
-  void begin(const Traffic& traffic);
+  void begin(const Workload& workload);
 
   // Adds configurations or updates their status, reason and resources; the samples stay.
   void put(std::span<const TimedConfig> configs);

@@ -81,15 +81,15 @@ std::string options_text(const CampaignOptions& o) {
 
 class Campaign {
  public:
-  Campaign(MeasurementStore& store, Traffic traffic, const Spawn& spawn,
+  Campaign(MeasurementStore& store, Workload workload, const Spawn& spawn,
            const CampaignOptions& options, const CampaignEvents& events,
            const std::atomic<bool>* interrupted)
       : store_(store),
-        traffic_(std::move(traffic)),
+        workload_(std::move(workload)),
         options_(options),
         events_(events),
         interrupted_(interrupted),
-        timer_(spawn, traffic_.shape, options.worker, interrupted) {}
+        timer_(spawn, workload_.shape, options.worker, interrupted) {}
 
   CampaignReport run() {
     begin();
@@ -117,7 +117,7 @@ class Campaign {
   }
 
   void begin() {
-    Provenance& p = traffic_.provenance;
+    Provenance& p = workload_.provenance;
     const Provenance& machine = timer_.environment();
     p.gpu = machine.gpu;
     p.driver = machine.driver;
@@ -126,9 +126,9 @@ class Campaign {
     p.how = machine.how;
     p.commit = build_commit();
     p.date = today();
-    if (traffic_.loads.empty())
-      throw Error("traffic", "no loads", "at least one pass with a token", "use a longer trace");
-    store_.begin(traffic_);
+    if (workload_.loads.empty())
+      throw Error("workload", "no loads", "at least one pass with a token", "use a longer trace");
+    store_.begin(workload_);
     const std::string text = options_text(options_);
     if (const auto before = store_.note("options"); before && *before != text)
       throw Error("options", text, *before,
@@ -159,8 +159,9 @@ class Campaign {
     note(fmt::format(
         "{} configurations, {} of them legal for {} experts x {} x {} on each of {} GPUs; {} "
         "passes with {} different loads",
-        configs_.size(), legal, traffic_.shape.experts, traffic_.shape.hidden,
-        traffic_.shape.intermediate, traffic_.gpus, traffic_.passes.size(), traffic_.loads.size()));
+        configs_.size(), legal, workload_.shape.experts, workload_.shape.hidden,
+        workload_.shape.intermediate, workload_.gpus, workload_.passes.size(),
+        workload_.loads.size()));
     if (const long long cells = store_.cells(); cells > 0)
       note(fmt::format("going on: {} cells are measured already", cells));
   }
@@ -230,13 +231,13 @@ class Campaign {
 
   // False: the budget ended first.
   bool measure_all() {
-    const std::vector<int> anchors = choose_anchors(traffic_, options_.plan);
+    const std::vector<int> anchors = choose_anchors(workload_, options_.plan);
     report_.anchors = static_cast<int>(anchors.size());
     const std::vector<std::string> ok = labels_with(ConfigStatus::kOk);
     std::vector<Work> work;
     for (int load : anchors)
       for (const std::string& label : ok) work.push_back({label, load});
-    const auto loads = static_cast<long long>(traffic_.loads.size());
+    const auto loads = static_cast<long long>(workload_.loads.size());
     // Until the anchors are measured nobody knows the contenders; half is a usual share.
     planned_ = static_cast<long long>(work.size()) +
                static_cast<long long>(0.5 * static_cast<double>(ok.size()) *
@@ -254,7 +255,7 @@ class Campaign {
   bool measure_rest(const std::vector<int>& anchors, const std::vector<std::string>& ok) {
     const std::set<std::string> contenders = contenders_of(anchors);
     report_.contenders = static_cast<int>(contenders.size());
-    const std::vector<int> order = order_loads(traffic_);
+    const std::vector<int> order = order_loads(workload_);
     const std::set<int> is_anchor(anchors.begin(), anchors.end());
     std::vector<Work> contending, drawn;
     for (int load : order) {
@@ -262,7 +263,7 @@ class Campaign {
       for (const std::string& label : ok) {
         if (contenders.count(label))
           contending.push_back({label, load});
-        else if (is_drawn(label, traffic_.loads[static_cast<std::size_t>(load)], options_.plan))
+        else if (is_drawn(label, workload_.loads[static_cast<std::size_t>(load)], options_.plan))
           drawn.push_back({label, load});
       }
     }
@@ -379,7 +380,7 @@ class Campaign {
       const auto [load, new_load] =
           load_place.emplace(taking.work.load, static_cast<int>(request.loads.size()));
       if (new_load)
-        request.loads.push_back(traffic_.loads[static_cast<std::size_t>(taking.work.load)]);
+        request.loads.push_back(workload_.loads[static_cast<std::size_t>(taking.work.load)]);
       request.cells.push_back({label->second, load->second, taking.rounds});
       asked.push_back(&taking);
     }
@@ -454,8 +455,8 @@ class Campaign {
       report_.wrong += config.status == ConfigStatus::kWrong;
       report_.quarantined += config.status == ConfigStatus::kQuarantined;
     }
-    report_.loads = static_cast<int>(traffic_.loads.size());
-    report_.passes = static_cast<int>(traffic_.passes.size());
+    report_.loads = static_cast<int>(workload_.loads.size());
+    report_.passes = static_cast<int>(workload_.passes.size());
     report_.cells = store_.cells();
     report_.planned = std::max(planned_, report_.cells);
     report_.dropped = store_.dropped();
@@ -473,7 +474,7 @@ class Campaign {
   // The random share is a sample of what the contenders' rule left out: it says what that may have
   // cost.
   void count_wins(const std::vector<StoredCell>& cells) {
-    const std::vector<int> anchors = choose_anchors(traffic_, options_.plan);
+    const std::vector<int> anchors = choose_anchors(workload_, options_.plan);
     const std::set<int> is_anchor(anchors.begin(), anchors.end());
     const std::set<std::string> contenders = contenders_of(anchors);
     std::map<int, float> best;
@@ -494,7 +495,7 @@ class Campaign {
   }
 
   MeasurementStore& store_;
-  Traffic traffic_;
+  Workload workload_;
   const CampaignOptions& options_;
   const CampaignEvents& events_;
   const std::atomic<bool>* interrupted_;
@@ -512,7 +513,7 @@ class Campaign {
 
 }  // namespace
 
-CampaignReport run_campaign(MeasurementStore& store, Traffic traffic, const Spawn& spawn,
+CampaignReport run_campaign(MeasurementStore& store, Workload workload, const Spawn& spawn,
                             const CampaignOptions& options, const CampaignEvents& events,
                             const std::atomic<bool>* interrupted) {
   const auto between = [](const char* field, double value, double least, double most) {
@@ -525,7 +526,7 @@ CampaignReport run_campaign(MeasurementStore& store, Traffic traffic, const Spaw
   between("--anchors", options.plan.anchors, 2, 10'000);
   between("--margin", options.plan.margin, 0, 10);
   between("--random-share", options.plan.random_share, 0, 1);
-  return Campaign(store, std::move(traffic), spawn, options, events, interrupted).run();
+  return Campaign(store, std::move(workload), spawn, options, events, interrupted).run();
 }
 
 std::string end_name(CampaignReport::End end) {

@@ -57,10 +57,10 @@ struct CampaignReport {
   double seconds = 0;  // measuring, this run
 };
 
-// traffic.provenance names model, layout and routing.  Throws Error where nothing can be measured,
+// workload.provenance names model, layout and routing.  Throws Error where nothing can be measured,
 // the store belongs to something else, the disk is full or the clock stays throttled; what was
 // stored before stays.
-CampaignReport run_campaign(MeasurementStore& store, Traffic traffic, const Spawn& spawn,
+CampaignReport run_campaign(MeasurementStore& store, Workload workload, const Spawn& spawn,
                             const CampaignOptions& options, const CampaignEvents& events,
                             const std::atomic<bool>* interrupted);
 

@@ -15,54 +15,54 @@ namespace {
 int pairs(const std::vector<int>& load) { return std::accumulate(load.begin(), load.end(), 0); }
 
 TEST(CampaignPlan, AnchorsSpanAllSizes) {
-  const Traffic traffic = example_traffic(200);
-  const std::vector<int> anchors = choose_anchors(traffic, {.anchors = 9});
+  const Workload workload = example_workload(200);
+  const std::vector<int> anchors = choose_anchors(workload, {.anchors = 9});
   EXPECT_EQ(anchors.size(), 9u);
   EXPECT_EQ(std::set<int>(anchors.begin(), anchors.end()).size(), 9u);
   int smallest = 1 << 30, largest = 0, least = 1 << 30, most = 0;
-  for (const auto& load : traffic.loads)
+  for (const auto& load : workload.loads)
     smallest = std::min(smallest, pairs(load)), largest = std::max(largest, pairs(load));
   for (int a : anchors)
-    least = std::min(least, pairs(traffic.loads[a])),
-    most = std::max(most, pairs(traffic.loads[a]));
+    least = std::min(least, pairs(workload.loads[a])),
+    most = std::max(most, pairs(workload.loads[a]));
   EXPECT_EQ(least, smallest);
   EXPECT_EQ(most, largest);
 }
 
 TEST(CampaignPlan, AnchorsOfOneSizeDifferInSkew) {
-  Traffic traffic = example_traffic(1);
-  traffic.loads.clear();
+  Workload workload = example_workload(1);
+  workload.loads.clear();
   for (int i = 0; i < 60; ++i)
-    traffic.loads.push_back({8 + i % 3, 8 - i % 3, 8, 8, 8, 8, 8, 8});  // balanced
-  traffic.loads.push_back({64, 0, 0, 0, 0, 0, 0, 0});
-  const std::vector<int> anchors = choose_anchors(traffic, {.anchors = 6});
+    workload.loads.push_back({8 + i % 3, 8 - i % 3, 8, 8, 8, 8, 8, 8});  // balanced
+  workload.loads.push_back({64, 0, 0, 0, 0, 0, 0, 0});
+  const std::vector<int> anchors = choose_anchors(workload, {.anchors = 6});
   EXPECT_TRUE(std::count(anchors.begin(), anchors.end(), 60)) << "the one skewed load is an anchor";
 }
 
 TEST(CampaignPlan, FewLoadsAreAllAnchors) {
-  const Traffic traffic = example_traffic(3);
-  EXPECT_EQ(choose_anchors(traffic, {.anchors = 50}).size(), traffic.loads.size());
+  const Workload workload = example_workload(3);
+  EXPECT_EQ(choose_anchors(workload, {.anchors = 50}).size(), workload.loads.size());
 }
 
 TEST(CampaignPlan, EveryLoadIsOrderedOnce) {
-  Traffic traffic = example_traffic(300);
-  traffic.loads.push_back({9999, 0, 0, 0, 0, 0, 0, 0});  // of no pass
-  const std::vector<int> order = order_loads(traffic);
-  EXPECT_EQ(order.size(), traffic.loads.size());
-  EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), traffic.loads.size());
+  Workload workload = example_workload(300);
+  workload.loads.push_back({9999, 0, 0, 0, 0, 0, 0, 0});  // of no pass
+  const std::vector<int> order = order_loads(workload);
+  EXPECT_EQ(order.size(), workload.loads.size());
+  EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), workload.loads.size());
 }
 
 TEST(CampaignPlan, AnyPrefixHasWholePassesOfEveryRoleAndSpreadOverSizes) {
-  Traffic traffic = example_traffic(300);
-  for (std::size_t p = 0; p < traffic.passes.size(); p += 10)
-    traffic.passes[p].role = Role::kUniform;
-  const std::vector<int> order = order_loads(traffic);
+  Workload workload = example_workload(300);
+  for (std::size_t p = 0; p < workload.passes.size(); p += 10)
+    workload.passes[p].role = Role::kUniform;
+  const std::vector<int> order = order_loads(workload);
   const std::size_t cut = order.size() / 5;
   const std::set<int> measured(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(cut));
   int whole[3] = {0, 0, 0};
   std::size_t covered = 0;
   int largest = 0;
-  for (const MeasuredPass& pass : traffic.passes) {
+  for (const MeasuredPass& pass : workload.passes) {
     bool is_whole = true;
     for (int load : pass.load_of_gpu) is_whole = is_whole && (load < 0 || measured.count(load));
     if (is_whole)
@@ -75,20 +75,20 @@ TEST(CampaignPlan, AnyPrefixHasWholePassesOfEveryRoleAndSpreadOverSizes) {
 }
 
 TEST(CampaignPlan, TheOrderIsAFunctionOfTheTraffic) {
-  EXPECT_EQ(order_loads(example_traffic(100)), order_loads(example_traffic(100)));
-  EXPECT_EQ(choose_anchors(example_traffic(100), {}), choose_anchors(example_traffic(100), {}));
+  EXPECT_EQ(order_loads(example_workload(100)), order_loads(example_workload(100)));
+  EXPECT_EQ(choose_anchors(example_workload(100), {}), choose_anchors(example_workload(100), {}));
 }
 
 TEST(CampaignPlan, ThousandsOfPassesAreOrderedInReasonableTime) {
-  Traffic traffic = example_traffic(1);
-  traffic.loads.clear();
-  traffic.passes.clear();
+  Workload workload = example_workload(1);
+  workload.loads.clear();
+  workload.passes.clear();
   for (int i = 0; i < 20'000; ++i) {
-    traffic.loads.push_back({i + 1, i % 7, 0, 0, 0, 0, 0, 0});
-    traffic.passes.push_back(
+    workload.loads.push_back({i + 1, i % 7, 0, 0, 0, 0, 0, 0});
+    workload.passes.push_back(
         {.tokens = i, .role = i % 2 ? Role::kTest : Role::kTrain, .load_of_gpu = {i, -1}});
   }
-  EXPECT_EQ(order_loads(traffic).size(), 20'000u);
+  EXPECT_EQ(order_loads(workload).size(), 20'000u);
 }
 
 TEST(CampaignPlan, ContendersAreThoseNearTheBestSomewhere) {

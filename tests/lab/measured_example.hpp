@@ -36,11 +36,11 @@ class ScratchFolder {
 
 // `passes` forward passes of a layer of 8 experts a GPU on 2 GPUs; skewed, every fourth one for
 // testing.
-inline Traffic example_traffic(int passes, unsigned seed = 1) {
-  Traffic traffic;
-  traffic.provenance = {.model = "example", .layout = "ep2", .routing = "generated: test"};
-  traffic.shape = {.experts = 8, .top_k = 2, .hidden = 1024, .intermediate = 512};
-  traffic.gpus = 2;
+inline Workload example_workload(int passes, unsigned seed = 1) {
+  Workload workload;
+  workload.provenance = {.model = "example", .layout = "ep2", .routing = "generated: test"};
+  workload.shape = {.experts = 8, .top_k = 2, .hidden = 1024, .intermediate = 512};
+  workload.gpus = 2;
   std::mt19937 random(seed);
   std::map<std::vector<int>, int> seen;
   for (int p = 0; p < passes; ++p) {
@@ -52,13 +52,13 @@ inline Traffic example_traffic(int passes, unsigned seed = 1) {
       std::vector<int> counts(8, 0);
       for (int t = 0; t < pass.tokens; ++t) ++counts[std::min(random() % 8, random() % 8)];
       std::sort(counts.rbegin(), counts.rend());
-      const auto [it, is_new] = seen.emplace(counts, static_cast<int>(traffic.loads.size()));
-      if (is_new) traffic.loads.push_back(counts);
+      const auto [it, is_new] = seen.emplace(counts, static_cast<int>(workload.loads.size()));
+      if (is_new) workload.loads.push_back(counts);
       pass.load_of_gpu.push_back(it->second);
     }
-    traffic.passes.push_back(pass);
+    workload.passes.push_back(pass);
   }
-  return traffic;
+  return workload;
 }
 
 inline TimedConfig example_config(int rows, int col_tiles,

@@ -18,15 +18,15 @@ namespace ramp {
 namespace {
 
 MeasuredSpace example_space(int passes = 40) {
-  const Traffic traffic = example_traffic(passes);
+  const Workload workload = example_workload(passes);
   MeasuredSpace space;
-  space.provenance = traffic.provenance;
+  space.provenance = workload.provenance;
   space.provenance.gpu = "NVIDIA H200";
   space.provenance.sources = "00ff";
-  space.shape = traffic.shape;
-  space.gpus = traffic.gpus;
-  space.loads = traffic.loads;
-  space.passes = traffic.passes;
+  space.shape = workload.shape;
+  space.gpus = workload.gpus;
+  space.loads = workload.loads;
+  space.passes = workload.passes;
   space.passes[0].load_of_gpu[1] = -1;
   for (int rows : {8, 16, 32}) space.candidates.push_back(example_config(rows, 4).candidate);
   space.candidates[2].grid.phases = 2;
@@ -241,13 +241,13 @@ TEST(Measurements, SaveRefusesWhatItCouldNotReadBack) {
 
 TEST(MeasurementStore, GoesOnWhereItStopped) {
   ScratchFolder folder;
-  const Traffic traffic = example_traffic(20);
+  const Workload workload = example_workload(20);
   const std::vector<TimedConfig> configs = {example_config(8, 4),
                                             example_config(16, 4, ConfigStatus::kNew)};
   {
     MeasurementStore store(folder.file("a.rmeas"));
     EXPECT_TRUE(store.is_new());
-    store.begin(traffic);
+    store.begin(workload);
     store.put(configs);
     store.append(
         std::vector<CellSamples>{{"f1-r8-q4", 3, {{9.5f, 1980, false}, {50.f, 900, true}}}});
@@ -255,7 +255,7 @@ TEST(MeasurementStore, GoesOnWhereItStopped) {
   }
   MeasurementStore store(folder.file("a.rmeas"));
   EXPECT_FALSE(store.is_new());
-  store.begin(traffic);
+  store.begin(workload);
   EXPECT_EQ(store.note("phase"), "anchors");
   EXPECT_EQ(store.note("nothing"), std::nullopt);
   EXPECT_EQ(store.count("f1-r8-q4", 3), 1);
@@ -275,7 +275,7 @@ TEST(MeasurementStore, GoesOnWhereItStopped) {
 TEST(MeasurementStore, ReadsWhileItGrows) {
   ScratchFolder folder;
   MeasurementStore store(folder.file("a.rmeas"));
-  store.begin(example_traffic(20));
+  store.begin(example_workload(20));
   store.put(std::vector<TimedConfig>{example_config(8, 4)});
   store.append(std::vector<CellSamples>{{"f1-r8-q4", 0, {{9.5f, 0, false}}}});
   EXPECT_EQ(load_measurements(folder.file("a.rmeas")).samples[0][0], std::vector<float>{9.5f});
@@ -292,20 +292,20 @@ TEST(MeasurementStore, RefusesOtherTrafficAndSaysWhatDiffers) {
   ScratchFolder folder;
   {
     MeasurementStore store(folder.file("a.rmeas"));
-    Traffic traffic = example_traffic(20);
-    traffic.provenance.gpu = "simulated";
-    store.begin(traffic);
+    Workload workload = example_workload(20);
+    workload.provenance.gpu = "simulated";
+    store.begin(workload);
   }
   MeasurementStore store(folder.file("a.rmeas"));
-  Traffic other = example_traffic(20);
+  Workload other = example_workload(20);
   other.provenance.gpu = "NVIDIA H200";  // a simulation never mixes with a measurement
   EXPECT_NE(
       error_of([&] { store.begin(other); }).find("gpu NVIDIA H200, where the file has simulated"),
       std::string::npos);
-  other = example_traffic(21);
+  other = example_workload(21);
   other.provenance.gpu = "simulated";
-  EXPECT_NE(error_of([&] { store.begin(other); }).find("traffic"), std::string::npos);
-  other = example_traffic(20);
+  EXPECT_NE(error_of([&] { store.begin(other); }).find("workload"), std::string::npos);
+  other = example_workload(20);
   other.provenance.gpu = "simulated";
   other.provenance.date = "2030-01-01";  // another day is no other campaign
   store.begin(other);
@@ -314,13 +314,13 @@ TEST(MeasurementStore, RefusesOtherTrafficAndSaysWhatDiffers) {
 TEST(MeasurementStore, KilledInTheMiddleOfABatchKeepsAllBeforeIt) {
   ScratchFolder folder;
   const std::string path = folder.file("a.rmeas");
-  const Traffic traffic = example_traffic(20);
+  const Workload workload = example_workload(20);
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
   const pid_t child = ::fork();
   if (child == 0) {
     MeasurementStore store(path);
-    store.begin(traffic);
+    store.begin(workload);
     store.put(std::vector<TimedConfig>{example_config(8, 4)});
     for (int round = 0;; ++round) {  // until it is killed
       std::vector<CellSamples> batch;
@@ -353,7 +353,7 @@ TEST(MeasurementStore, OnAFullDiskSaysSoAndKeepsWhatIsThere) {
     ::setrlimit(RLIMIT_FSIZE, &limit);
     try {
       MeasurementStore store(path);
-      store.begin(example_traffic(20));
+      store.begin(example_workload(20));
       store.put(std::vector<TimedConfig>{example_config(8, 4)});
       for (int i = 0; i < 10'000; ++i)
         store.append(std::vector<CellSamples>{

@@ -32,7 +32,7 @@ CampaignOptions quick() {
   return options;
 }
 
-CampaignReport profile(const std::string& path, const Traffic& traffic,
+CampaignReport profile(const std::string& path, const Workload& workload,
                        const std::string& simulation, const CampaignOptions& options = quick(),
                        std::vector<std::string>* notes = nullptr,
                        const std::atomic<bool>* interrupted = nullptr) {
@@ -40,7 +40,7 @@ CampaignReport profile(const std::string& path, const Traffic& traffic,
   CampaignEvents events;
   if (notes) events.note = [notes](const std::string& text) { notes->push_back(text); };
   const CampaignReport report =
-      run_campaign(store, traffic, simulated_worker(simulation), options, events, interrupted);
+      run_campaign(store, workload, simulated_worker(simulation), options, events, interrupted);
   store.close();
   return report;
 }
@@ -54,9 +54,9 @@ ConfigStatus status_of(const std::string& path, const std::string& label) {
 
 TEST(Campaign, MeasuresTheWholePlan) {
   ScratchFolder folder;
-  const Traffic traffic = example_traffic(40);
+  const Workload workload = example_workload(40);
   std::vector<std::string> notes;
-  const CampaignReport report = profile(folder.file("a"), traffic, "seed=1", quick(), &notes);
+  const CampaignReport report = profile(folder.file("a"), workload, "seed=1", quick(), &notes);
   EXPECT_EQ(report.end, CampaignReport::End::kFinished);
   EXPECT_EQ(report.cells, report.planned);
   EXPECT_EQ(report.configs, 72);
@@ -73,7 +73,7 @@ TEST(Campaign, MeasuresTheWholePlan) {
   EXPECT_EQ(space.provenance.gpu, kSimulatedGpu);
   EXPECT_EQ(space.provenance.model, "example");
   EXPECT_FALSE(space.provenance.commit.empty());
-  const std::vector<int> anchors = choose_anchors(traffic, quick().plan);
+  const std::vector<int> anchors = choose_anchors(workload, quick().plan);
   int everywhere = 0;
   for (std::size_t c = 0; c < space.candidates.size(); ++c) {
     for (int a : anchors) EXPECT_GE(space.samples[c][static_cast<std::size_t>(a)].size(), 3u);
@@ -89,19 +89,19 @@ TEST(Campaign, TheBestConfigurationOfEveryLoadIsAContender) {
   ScratchFolder folder;
   CampaignOptions options = quick();
   options.plan.random_share = 1;  // look at everything
-  const CampaignReport report = profile(folder.file("a"), example_traffic(60), "noise=0", options);
+  const CampaignReport report = profile(folder.file("a"), example_workload(60), "noise=0", options);
   EXPECT_GT(report.drawn, 100);
   EXPECT_LT(report.worst_win, 0.02);
 }
 
 TEST(Campaign, KilledAnywhereAndResumedEndsWithTheSameTable) {
   ScratchFolder folder;
-  const Traffic traffic = example_traffic(24);
+  const Workload workload = example_workload(24);
   const std::string simulation =
       std::string("seed=4,throttle=0.02,noise=0.02,wrong=") + kSmall + ",crash=" + kMiddle;
   CampaignOptions options = quick();
   options.plan.random_share = 0.3;
-  profile(folder.file("whole"), traffic, simulation, options);
+  profile(folder.file("whole"), workload, simulation, options);
   const MeasuredSpace whole = load_measurements(folder.file("whole"));
 
   std::mt19937 random(11);
@@ -114,7 +114,7 @@ TEST(Campaign, KilledAnywhereAndResumedEndsWithTheSameTable) {
       if (child == 0) {
         try {
           MeasurementStore store(path);
-          run_campaign(store, traffic, simulated_worker(simulation + ",pace=40"), options, {},
+          run_campaign(store, workload, simulated_worker(simulation + ",pace=40"), options, {},
                        nullptr);
           store.close();
           ::_exit(0);
@@ -145,7 +145,7 @@ TEST(Campaign, QuarantinesWhatHangsCrashesOrIsWrongAndGoesOn) {
   ScratchFolder folder;
   std::vector<std::string> notes;
   const std::string hanging = "sim-r32-c256-s6-dynamic", refused = "sim-r24-c256-s4-static";
-  const CampaignReport report = profile(folder.file("a"), example_traffic(12),
+  const CampaignReport report = profile(folder.file("a"), example_workload(12),
                                         std::string("wrong=") + kSmall + ",crash=" + kMiddle +
                                             "@verify,hang=" + hanging + ",refuse=" + refused,
                                         quick(), &notes);
@@ -161,7 +161,7 @@ TEST(Campaign, QuarantinesWhatHangsCrashesOrIsWrongAndGoesOn) {
   MeasurementStore store(folder.file("a"));
   for (int load = 0; load < report.loads; ++load) EXPECT_EQ(store.count(kSmall, load), 0);
   const CampaignReport again = run_campaign(
-      store, example_traffic(12),
+      store, example_workload(12),
       simulated_worker(std::string("hang=") + kSmall + ",hang=" + hanging), quick(), {}, nullptr);
   EXPECT_EQ(again.deaths, 0);
   EXPECT_EQ(again.cells, report.cells);
@@ -169,14 +169,14 @@ TEST(Campaign, QuarantinesWhatHangsCrashesOrIsWrongAndGoesOn) {
 
 TEST(Campaign, ThrottledSamplesAreDroppedAndRetaken) {
   ScratchFolder folder;
-  const Traffic traffic = example_traffic(16);
+  const Workload workload = example_workload(16);
   CampaignOptions options = quick();
   options.max_rounds = 3;
-  const CampaignReport report = profile(folder.file("a"), traffic, "throttle=0.15", options);
+  const CampaignReport report = profile(folder.file("a"), workload, "throttle=0.15", options);
   EXPECT_GT(report.dropped, 100);
   EXPECT_EQ(report.cells, report.planned);
   EXPECT_EQ(report.sm_mhz, 1980);
-  profile(folder.file("b"), traffic, "throttle=0", options);
+  profile(folder.file("b"), workload, "throttle=0", options);
   // A throttled sample is 1.6 times slower: none may be left.
   const MeasuredSpace a = load_measurements(folder.file("a")),
                       b = load_measurements(folder.file("b"));
@@ -193,17 +193,17 @@ TEST(Campaign, ThrottledSamplesAreDroppedAndRetaken) {
 TEST(Campaign, AClockThatStaysDownEndsItWithTheReason) {
   ScratchFolder folder;
   const std::string error =
-      error_of([&] { profile(folder.file("a"), example_traffic(6), "throttle=1"); });
+      error_of([&] { profile(folder.file("a"), example_workload(6), "throttle=1"); });
   EXPECT_NE(error.find("every sample throttled at 1240 MHz"), std::string::npos) << error;
   // ... and when the GPU has cooled the same file goes on.
-  EXPECT_EQ(profile(folder.file("a"), example_traffic(6), "throttle=0").end,
+  EXPECT_EQ(profile(folder.file("a"), example_workload(6), "throttle=0").end,
             CampaignReport::End::kFinished);
 }
 
 TEST(Campaign, NoisyCellsGetMoreRounds) {
   ScratchFolder folder;
-  profile(folder.file("calm"), example_traffic(6), "noise=0.001");
-  profile(folder.file("noisy"), example_traffic(6), "noise=0.05");
+  profile(folder.file("calm"), example_workload(6), "noise=0.001");
+  profile(folder.file("noisy"), example_workload(6), "noise=0.05");
   const auto samples_a_cell = [](const MeasuredSpace& space) {
     double samples = 0, cells = 0;
     for (const auto& row : space.samples)
@@ -216,22 +216,22 @@ TEST(Campaign, NoisyCellsGetMoreRounds) {
 
 TEST(Campaign, StopsAtItsBudgetAndGoesOnInTheNextRun) {
   ScratchFolder folder;
-  const Traffic traffic = example_traffic(40);
+  const Workload workload = example_workload(40);
   CampaignOptions options = quick();
   options.batch_s = 0.05;
   options.minutes = 0.01;  // 0.6 s
   const auto start = std::chrono::steady_clock::now();
-  const CampaignReport first = profile(folder.file("a"), traffic, "pace=150", options);
+  const CampaignReport first = profile(folder.file("a"), workload, "pace=150", options);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(2500));
   EXPECT_EQ(first.end, CampaignReport::End::kBudget);
   EXPECT_LT(first.cells, first.planned);
   EXPECT_GT(first.cells, 0);
   EXPECT_GE(first.seconds, 0.6);
   options.minutes = 0;
-  const CampaignReport rest = profile(folder.file("a"), traffic, "pace=0", options);
+  const CampaignReport rest = profile(folder.file("a"), workload, "pace=0", options);
   EXPECT_EQ(rest.end, CampaignReport::End::kFinished);
   EXPECT_GT(rest.cells, first.cells);
-  const CampaignReport whole = profile(folder.file("b"), traffic, "pace=0", options);
+  const CampaignReport whole = profile(folder.file("b"), workload, "pace=0", options);
   EXPECT_EQ(whole.cells, rest.cells);
   expect_equal(load_measurements(folder.file("a")), load_measurements(folder.file("b")));
 }
@@ -241,7 +241,7 @@ TEST(Campaign, ProgressNeverGoesBackAndEndsWhole) {
   MeasurementStore store(folder.file("a"));
   std::vector<CampaignProgress> told;
   CampaignEvents events{.progress = [&](const CampaignProgress& p) { told.push_back(p); }};
-  run_campaign(store, example_traffic(20), simulated_worker(""), quick(), events, nullptr);
+  run_campaign(store, example_workload(20), simulated_worker(""), quick(), events, nullptr);
   ASSERT_GT(told.size(), 10u);
   std::vector<std::string> phases;
   for (std::size_t i = 0; i < told.size(); ++i) {
@@ -265,29 +265,30 @@ TEST(Campaign, AnInterruptKeepsWhatIsMeasured) {
     MeasurementStore store(folder.file("a"));
     CampaignEvents events{
         .progress = [&](const CampaignProgress& p) { interrupted = p.phase == "contenders"; }};
-    const CampaignReport report = run_campaign(store, example_traffic(20), simulated_worker(""),
+    const CampaignReport report = run_campaign(store, example_workload(20), simulated_worker(""),
                                                quick(), events, &interrupted);
     EXPECT_EQ(report.end, CampaignReport::End::kInterrupted);
     EXPECT_GT(report.cells, 6 * 30);
   }
-  EXPECT_EQ(profile(folder.file("a"), example_traffic(20), "").end, CampaignReport::End::kFinished);
+  EXPECT_EQ(profile(folder.file("a"), example_workload(20), "").end,
+            CampaignReport::End::kFinished);
 }
 
 TEST(Campaign, RefusesToGoOnWithOtherOptionsOrAnotherMachine) {
   ScratchFolder folder;
-  profile(folder.file("a"), example_traffic(6), "seed=1");
+  profile(folder.file("a"), example_workload(6), "seed=1");
   EXPECT_NE(
-      error_of([&] { profile(folder.file("a"), example_traffic(6), "seed=2"); }).find("sources"),
+      error_of([&] { profile(folder.file("a"), example_workload(6), "seed=2"); }).find("sources"),
       std::string::npos);
   CampaignOptions other = quick();
   other.rounds = 4;
   EXPECT_NE(error_of([&] {
-              profile(folder.file("a"), example_traffic(6), "seed=1", other);
+              profile(folder.file("a"), example_workload(6), "seed=1", other);
             }).find("rounds 4"),
             std::string::npos);
   other = quick();
   other.minutes = 5;  // the budget is each run's own
-  EXPECT_EQ(profile(folder.file("a"), example_traffic(6), "seed=1", other).end,
+  EXPECT_EQ(profile(folder.file("a"), example_workload(6), "seed=1", other).end,
             CampaignReport::End::kFinished);
 }
 
@@ -301,7 +302,7 @@ TEST(Campaign, RefusesSettingsThatMakeNoSense) {
     CampaignOptions options = quick();
     change(options);
     EXPECT_NE(
-        error_of([&] { profile(folder.file("a"), example_traffic(6), "", options); }).find("--"),
+        error_of([&] { profile(folder.file("a"), example_workload(6), "", options); }).find("--"),
         std::string::npos);
   }
 }
@@ -309,28 +310,28 @@ TEST(Campaign, RefusesSettingsThatMakeNoSense) {
 TEST(Campaign, WhenEverythingCrashesNothingIsQuarantined) {
   ScratchFolder folder;
   std::string simulation;
-  for (const TimedConfig& c : make_simulated_timer({})->space(example_traffic(1).shape))
+  for (const TimedConfig& c : make_simulated_timer({})->space(example_workload(1).shape))
     simulation += "crash=" + c.candidate.label + "@verify,";
   EXPECT_NE(error_of([&] {
-              profile(folder.file("a"), example_traffic(6), simulation);
+              profile(folder.file("a"), example_workload(6), simulation);
             }).find("the first 3"),
             std::string::npos);
   for (const TimedConfig& c : load_configs(folder.file("a")))
     EXPECT_NE(c.status, ConfigStatus::kQuarantined);
-  EXPECT_EQ(profile(folder.file("a"), example_traffic(6), "").end, CampaignReport::End::kFinished);
+  EXPECT_EQ(profile(folder.file("a"), example_workload(6), "").end, CampaignReport::End::kFinished);
 }
 
 TEST(Campaign, AFullDiskStopsItAndTheRestGoesOnLater) {
   ScratchFolder folder;
   const std::string path = folder.file("a");
-  const Traffic traffic = example_traffic(40);
+  const Workload workload = example_workload(40);
   const pid_t child = ::fork();
   if (child == 0) {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{150'000, 150'000};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     try {
-      profile(path, traffic, "");
+      profile(path, workload, "");
       ::_exit(1);
     } catch (const Error& e) {
       ::_exit(std::string(e.what()).find("what was stored before is intact") != std::string::npos
@@ -341,9 +342,9 @@ TEST(Campaign, AFullDiskStopsItAndTheRestGoesOnLater) {
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  const CampaignReport report = profile(path, traffic, "");
+  const CampaignReport report = profile(path, workload, "");
   EXPECT_EQ(report.end, CampaignReport::End::kFinished);
-  profile(folder.file("whole"), traffic, "");
+  profile(folder.file("whole"), workload, "");
   expect_equal(load_measurements(path), load_measurements(folder.file("whole")));
 }
 
