@@ -169,7 +169,9 @@ void print(const json& r) {
   if (r["gpus"].empty()) line("gpu", "none");
   const json& nvrtc = r["nvrtc"];
   if (!nvrtc["found"])
-    line("nvrtc", "none");
+    line("nvrtc",
+         fmt::format("none; looked for: {}",
+                     fmt::join(nvrtc["candidates"].get<std::vector<std::string>>(), ", ")));
   else if (nvrtc["compiles_sm_90a"])
     line("nvrtc", fmt::format("{}, {}; compiles for sm_90a ({:.2f} s)", text(nvrtc, "version"),
                               text(nvrtc, "path"), nvrtc["seconds"].get<double>()));
