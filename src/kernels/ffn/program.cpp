@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ffn/program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "kernels/device_code.hpp"
+#include "kernels/ffn/space.hpp"
+
+namespace ramp {
+namespace {
+
+constexpr const char* kKernelName = "ramp_ffn";
+
+// "ffn-f1-r8-c256-...", or "ffn-menu6-<labels' hash>" where the labels would make a long name.
+std::string program_name(std::span<const FfnConfig> menu) {
+  if (menu.size() == 1) return "ffn-" + ffn_label(menu[0]);
+  std::string name = fmt::format("ffn-menu{}-c{}", menu.size(), menu[0].cols);
+  for (const FfnConfig& c : menu) name += fmt::format("-{}", c.rows);
+  return name;
+}
+
+const gpu::Cubin& clean(const gpu::Cubin& cubin, std::span<const FfnConfig> menu) {
+  require_legal_menu(menu);
+  require_clean(cubin, program_name(menu), kKernelName, kFfnLaunchRegisters);
+  return cubin;
+}
+
+}  // namespace
+
+void require_legal_menu(std::span<const FfnConfig> menu) {
+  const char* next = "make the plan again with `ramp tune`";
+  if (menu.empty() || menu.size() > kMaxMenu)
+    throw Error("menu", fmt::format("{} entries", menu.size()),
+                fmt::format("1 to {} entries", kMaxMenu), next);
+  for (std::size_t i = 0; i < menu.size(); ++i) {
+    if (const char* why = ffn_refusal(menu[i]))
+      throw Error(fmt::format("menu/{}", i), ffn_label(menu[i]), why, next);
+    if (menu[i].cols != menu[0].cols)
+      throw Error(fmt::format("menu/{}/cols", i), fmt::format("{}", menu[i].cols),
+                  fmt::format("{} as in menu/0: a block requests weights before it knows the entry",
+                              menu[0].cols),
+                  next);
+    for (std::size_t j = 0; j < i; ++j)
+      if (ffn_label(menu[i]) == ffn_label(menu[j]))
+        throw Error(fmt::format("menu/{}", i), ffn_label(menu[i]),
+                    fmt::format("entries that differ; menu/{} is the same", j), next);
+  }
+}
+
+int menu_prefill(std::span<const FfnConfig> menu) {
+  int units = kFfnMaxStages;
+  for (const FfnConfig& c : menu) units = std::min(units, c.stages);
+  return units;
+}
+
+int menu_shared_bytes(std::span<const FfnConfig> menu) {
+  int bytes = 0;
+  for (const FfnConfig& c : menu) bytes = std::max(bytes, ffn_shared_bytes(c));
+  return bytes;
+}
+
+std::string ffn_source(std::span<const FfnConfig> menu) {
+  std::string entries;
+  for (const FfnConfig& c : menu) entries += fmt::format("    {},\n", ffn_literal(c));
+  return fmt::format(
+      "#include \"kernels/ffn/kernel.cuh\"\n"
+      "namespace ramp {{\n"
+      "constexpr FfnConfig kMenu[] = {{\n{}}};\n"
+      "}}\n"
+      "extern \"C\" __global__ __launch_bounds__(ramp::kFfnThreads, 1) void {}(\n"
+      "    const __grid_constant__ ramp::FfnArgs args,\n"
+      "    const __grid_constant__ ramp::TensorMap w13,\n"
+      "    const __grid_constant__ ramp::TensorMap w2) {{\n"
+      "  ramp::ffn<ramp::kMenu, {}>(args, &w13, &w2);\n"
+      "}}\n",
+      entries, kKernelName, menu.size());
+}
+
+gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu) {
+  require_legal_menu(menu);
+  return device_request(program_name(menu), ffn_source(menu));
+}
+
+FfnProgram::FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu)
+    : menu_(std::move(menu)),
+      shared_bytes_(menu_shared_bytes(menu_)),
+      module_(clean(cubin, menu_).bytes, program_name(menu_)),
+      kernel_(module_.kernel(kKernelName)) {
+  registers_ = cubin.find(kKernelName)->registers;
+  kernel_.set_max_dynamic_smem(shared_bytes_);
+}
+
+void FfnProgram::launch(const FfnArgs& args, const FfnWeightMaps& maps, int blocks,
+                        gpu::CUstream stream) const {
+  gpu::LaunchConfig config;
+  config.grid[0] = static_cast<unsigned>(blocks);
+  config.block[0] = kFfnThreads;
+  config.smem = static_cast<unsigned>(shared_bytes_);
+  config.stream = stream;
+  config.programmatic = true;
+  kernel_(config, args, maps.w13, maps.w2);
+}
+
+}  // namespace ramp

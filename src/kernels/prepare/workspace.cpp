@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/prepare/workspace.hpp"
+
+#include "kernels/numeric.h"
+#include "kernels/prepare/state.h"
+
+namespace ramp {
+
+Workspace workspace_layout(const LocalShape& shape, int tokens) {
+  const std::size_t experts = shape.experts, hidden = shape.hidden;
+  const std::size_t all_tokens = tokens, pairs = all_tokens * shape.top_k;
+  std::size_t end = 0;
+  const auto place = [&](std::size_t bytes) {
+    const std::size_t at = end;
+    end = (at + bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+    return at;
+  };
+  Workspace w{};
+  w.state = place(sizeof(LayerState));
+  w.counts = place(experts * sizeof(int));
+  w.rows = place((pairs + kHeadRows) * sizeof(Row));
+  w.head = place(experts * kHeadRows * sizeof(Row));
+  w.tiles = place((pairs + experts) * sizeof(Tile));
+  w.rows_scale = place(all_tokens * (hidden / kScaleGroup) * sizeof(float));
+  w.rows_q = place(all_tokens * hidden);
+  w.bytes = end;
+  return w;
+}
+
+}  // namespace ramp

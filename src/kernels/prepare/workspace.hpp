@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device memory between `prepare` and `ffn`: one block of the caller's, cut by one function
+// that sizes and places, so that the two can't disagree.
+#pragma once
+
+#include <cstddef>
+
+#include "problem/shape.h"
+
+namespace ramp {
+
+constexpr std::size_t kWorkspaceAlignment = 256;
+
+// Offsets in bytes, each a multiple of kWorkspaceAlignment.
+struct Workspace {
+  std::size_t state;       // LayerState; first, so that its place depends on nothing
+  std::size_t counts;      // int [experts]
+  std::size_t rows;        // Row [pairs + kHeadRows]: a tile's rows are asked for whole
+  std::size_t head;        // Row [experts, kHeadRows]
+  std::size_t tiles;       // Tile [pairs + experts]: every pair may be a tile of its own
+  std::size_t rows_scale;  // float [tokens, hidden / 128]
+  std::size_t rows_q;      // e4m3 [tokens, hidden]
+  std::size_t bytes;       // of all
+};
+
+// pairs = tokens * top_k; all of them may belong to this GPU.
+Workspace workspace_layout(const LocalShape& shape, int tokens);
+
+}  // namespace ramp

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/layer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "base/error.hpp"
+#include "choice/measured.hpp"
+#include "gpu/stream.hpp"
+#include "kernels/ffn/space.hpp"
+#include "runtime/prefill.hpp"
+
+namespace ramp {
+namespace {
+
+constexpr int kMaxModelExperts = 1 << 16;
+
+// Makes a context current for a call from a thread that has another one, or none.
+class InContext {
+ public:
+  explicit InContext(gpu::CUcontext context) {
+    gpu::CUcontext current = nullptr;
+    gpu::driver().cuCtxGetCurrent(&current);
+    if (current == context) return;
+    gpu::check(gpu::driver().cuCtxPushCurrent_v2(context), "making the layer's context current");
+    pushed_ = true;
+  }
+  ~InContext() {
+    gpu::CUcontext popped = nullptr;
+    if (pushed_) gpu::driver().cuCtxPopCurrent_v2(&popped);
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
+
+void require_pointer(const char* field, gpu::CUdeviceptr value, unsigned alignment) {
+  if (value == 0 || value % alignment)
+    throw Error(field, value ? fmt::format("{:#x}", value) : "null",
+                fmt::format("a device address on {} bytes", alignment),
+                "pass the tensor's own, contiguous storage");
+}
+
+// The device reads maps and ids without a second look at the map, so it is right or not taken.
+void check_expert_map(const LayerOptions& o) {
+  if (o.expert_map.empty()) {
+    if (o.first_expert < 0 || o.first_expert + o.shape.experts > o.experts)
+      throw Error("first_expert", fmt::format("{}", o.first_expert),
+                  fmt::format("0 to {} ({} experts of {} are local)", o.experts - o.shape.experts,
+                              o.shape.experts, o.experts),
+                  "or pass an expert map");
+    return;
+  }
+  if (static_cast<int>(o.expert_map.size()) != o.experts)
+    throw Error("expert_map", fmt::format("{} entries", o.expert_map.size()),
+                fmt::format("{}, one an expert of the model", o.experts), "");
+  std::vector<int> owner(o.shape.experts, -1);
+  for (int id = 0; id < o.experts; ++id) {
+    const int local = o.expert_map[id];
+    if (local < -1 || local >= o.shape.experts)
+      throw Error(fmt::format("expert_map/{}", id), fmt::format("{}", local),
+                  fmt::format("-1 (another GPU) or 0 to {}", o.shape.experts - 1), "");
+    if (local >= 0 && owner[local] >= 0)
+      throw Error(fmt::format("expert_map/{}", id),
+                  fmt::format("{}, as expert_map/{} has", local, owner[local]),
+                  "every local expert at most once", "");
+    if (local >= 0) owner[local] = id;
+  }
+}
+
+}  // namespace
+
+int max_tokens_of(const LocalShape& shape) { return kMaxPairs / std::max(1, shape.top_k); }
+
+void check_layer_options(const LayerOptions& o) {
+  require_ffn_shape(o.shape);
+  if (o.experts < o.shape.experts || o.experts > kMaxModelExperts)
+    throw Error("experts", fmt::format("{}", o.experts),
+                fmt::format("{} (the local ones) to {}", o.shape.experts, kMaxModelExperts),
+                "give the model's number of routed experts");
+  check_expert_map(o);
+  require_legal_menu(o.menu);
+  if (o.theta.size() != o.menu.size())
+    throw Error("theta", fmt::format("{} entries", o.theta.size()),
+                fmt::format("{}, one a menu entry", o.menu.size()), "");
+  for (std::size_t i = 0; i < o.theta.size(); ++i)
+    for (float us : {o.theta[i].fixed, o.theta[i].wave, o.theta[i].tile, o.theta[i].expert})
+      if (!std::isfinite(us) || us < 0)
+        throw Error(fmt::format("theta/{}", i), fmt::format("{}", us), "finite, 0 or more",
+                    "re-fit with `ramp fit`");
+}
+
+void check_device_weights(const DeviceWeights& weights) {
+  require_pointer("weights/w13", weights.w13, 16);
+  require_pointer("weights/s13", weights.s13, 4);
+  require_pointer("weights/w2", weights.w2, 16);
+  require_pointer("weights/s2", weights.s2, 4);
+}
+
+Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
+             const DeviceWeights& weights)
+    : kernels_(std::move(kernels)), options_(std::move(options)) {
+  const LayerOptions& o = options_;
+  check_layer_options(o);
+  check_device_weights(weights);
+  if (!kernels_) throw Error("kernels", "null", "what load_kernels returns", "");
+  const auto labels = [](const std::vector<FfnConfig>& menu) {
+    std::string text;
+    for (const FfnConfig& c : menu) text += (text.empty() ? "" : ", ") + ffn_label(c);
+    return text;
+  };
+  if (labels(o.menu) != labels(kernels_->menu()))
+    throw Error("menu", labels(o.menu), labels(kernels_->menu()) + " (that of the kernels)", "");
+  const InContext in_context(kernels_->context());
+
+  maps_ = make_weight_maps(o.shape, weights.w13, weights.w2);
+  if (!o.expert_map.empty()) expert_map_ = gpu::Buffer::of(o.expert_map);
+  max_tokens_ = max_tokens_of(o.shape);
+
+  const int blocks = kernels_->device().sms;
+  const int slices = ffn_slices(o.menu[0], o.shape.intermediate);
+  const int owned = ffn_owned_experts(slices, blocks, o.shape.experts);
+  // A short hidden dimension has fewer up units than the ring has places.
+  deepest_prefill_ = std::min(menu_prefill(o.menu), o.shape.hidden / kScaleGroup);
+
+  prepare_.expert_map = reinterpret_cast<const int*>(expert_map_.ptr());
+  prepare_.top_k = o.shape.top_k;
+  prepare_.hidden_size = o.shape.hidden;
+  prepare_.experts = o.experts;
+  prepare_.first_expert = o.first_expert;
+  prepare_.local_experts = o.shape.experts;
+  prepare_.owned_experts = owned;
+  prepare_.menu.entries = static_cast<int>(o.menu.size());
+  for (std::size_t i = 0; i < o.menu.size(); ++i)
+    prepare_.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.intermediate, blocks), o.theta[i]};
+
+  ffn_.scale13 = reinterpret_cast<const float*>(weights.s13);
+  ffn_.scale2 = reinterpret_cast<const float*>(weights.s2);
+  ffn_.hidden = o.shape.hidden;
+  ffn_.intermediate = o.shape.intermediate;
+  ffn_.owned_experts = owned;
+}
+
+std::size_t Layer::workspace_bytes(int tokens) const {
+  if (tokens < 0 || tokens > max_tokens_)
+    throw Error("tokens", fmt::format("{}", tokens), fmt::format("0 to {}", max_tokens_),
+                "split the batch");
+  return workspace_layout(options_.shape, tokens).bytes;
+}
+
+int Layer::prefill_of(int tokens, bool ready_counts) const {
+  const double share = ready_counts
+                           ? expected_active_share(options_.shape.experts, tokens)
+                           : expected_active_share(options_.experts, static_cast<double>(tokens) *
+                                                                         options_.shape.top_k);
+  return default_prefill(share, deepest_prefill_);
+}
+
+void Layer::require_call(const LayerCall& call) const {
+  if (call.tokens < 0 || call.tokens > max_tokens_)
+    throw Error("tokens", fmt::format("{}", call.tokens), fmt::format("0 to {}", max_tokens_),
+                "split the batch");
+  require_pointer("hidden", call.hidden, 16);
+  require_pointer("output", call.output, 16);
+  require_pointer("workspace", call.workspace, kWorkspaceAlignment);
+  if (!call.ids == !call.ready_counts)
+    throw Error(call.ids ? "ids and ready_counts" : "ids", call.ids ? "both" : "null",
+                "one of ids and ready_counts", "");
+  require_pointer(call.ids ? "ids" : "ready_counts", call.ids ? call.ids : call.ready_counts, 4);
+  if (call.gates % 4) require_pointer("gates", call.gates, 4);
+  if (call.forced >= static_cast<int>(options_.menu.size()) || call.forced < -1)
+    throw Error("forced", fmt::format("{}", call.forced),
+                fmt::format("-1 (choose) or an entry, 0 to {}", options_.menu.size() - 1), "");
+  if (call.prefill > deepest_prefill_ || call.prefill < -1)
+    throw Error("prefill", fmt::format("{}", call.prefill),
+                fmt::format("-1 (the default) or 0 to {}", deepest_prefill_), "");
+  if (call.prefetch < 0) throw Error("prefetch", fmt::format("{}", call.prefetch), "0 or more", "");
+  const gpu::CUdeviceptr row_bytes =
+      static_cast<gpu::CUdeviceptr>(call.tokens) * options_.shape.hidden * 2;
+  if (call.hidden < call.output + row_bytes && call.output < call.hidden + row_bytes)
+    throw Error("output", fmt::format("{:#x}, which overlaps hidden", call.output),
+                "memory of its own: the output is cleared while the rows are read", "");
+}
+
+void Layer::forward(const LayerCall& call) const {
+  if (call.tokens == 0) return;
+  require_call(call);
+  const Workspace w = workspace_layout(options_.shape, call.tokens);
+  if (call.workspace_bytes < w.bytes)
+    throw Error("workspace_bytes", fmt::format("{}", call.workspace_bytes),
+                fmt::format("at least {} for {} tokens", w.bytes, call.tokens),
+                "ask for the workspace's size with the largest number of tokens");
+  const auto at = [&]<class T>(T*& pointer, std::size_t offset) {
+    pointer = reinterpret_cast<T*>(call.workspace + offset);
+  };
+
+  PrepareArgs p = prepare_;
+  FfnArgs f = ffn_;
+  at(p.state, w.state), at(f.state, w.state);
+  at(p.counts, w.counts), at(f.counts, w.counts);
+  at(p.rows, w.rows), at(f.rows, w.rows);
+  at(p.head, w.head), at(f.head, w.head);
+  at(p.tile, w.tiles), at(f.tile, w.tiles);
+  at(p.rows_scale, w.rows_scale), at(f.rows_scale, w.rows_scale);
+  at(p.rows_q, w.rows_q), at(f.rows_q, w.rows_q);
+  p.output = f.output = reinterpret_cast<unsigned short*>(call.output);
+  p.ids = reinterpret_cast<const int*>(call.ids);
+  p.gates = reinterpret_cast<const float*>(call.gates);
+  p.hidden = reinterpret_cast<const unsigned short*>(call.hidden);
+  p.ready_counts = reinterpret_cast<const int*>(call.ready_counts);
+  p.tokens = call.tokens;
+  p.forced = call.forced;
+  f.prefill = call.prefill >= 0 ? call.prefill : prefill_of(call.tokens, call.ready_counts != 0);
+  f.prefetch = call.prefetch;
+
+  const InContext in_context(kernels_->context());
+  const int sms = kernels_->device().sms;
+  if (call.prepare) kernels_->prepare().launch(p, sms, call.stream);
+  if (call.ffn) kernels_->ffn().launch(f, maps_, sms, call.stream);
+}
+
+void Layer::init_workspace(gpu::CUdeviceptr workspace, gpu::CUstream stream) const {
+  require_pointer("workspace", workspace, kWorkspaceAlignment);
+  const InContext in_context(kernels_->context());
+  gpu::check(gpu::driver().cuMemsetD8Async(workspace, 0, sizeof(LayerState), stream),
+             "clearing the workspace's counters");
+}
+
+void Layer::clear_counters(gpu::CUdeviceptr workspace, gpu::CUstream stream) const {
+  require_pointer("workspace", workspace, kWorkspaceAlignment);
+  const InContext in_context(kernels_->context());
+  constexpr std::size_t kFirst = offsetof(LayerState, passes);
+  gpu::check(
+      gpu::driver().cuMemsetD8Async(workspace + kFirst, 0, sizeof(LayerState) - kFirst, stream),
+      "clearing the workspace's counters");
+}
+
+LayerCounters Layer::counters(gpu::CUdeviceptr workspace, gpu::CUstream stream) const {
+  require_pointer("workspace", workspace, kWorkspaceAlignment);
+  const InContext in_context(kernels_->context());
+  LayerState s{};
+  gpu::check(gpu::driver().cuMemcpyDtoHAsync_v2(&s, workspace, sizeof s, stream),
+             "reading the workspace's counters");
+  gpu::synchronize(stream);
+  LayerCounters c;
+  c.passes = s.passes;
+  c.foreign = s.foreign;
+  c.padded = s.padded;
+  c.invalid = s.invalid;
+  c.duplicate = s.duplicate;
+  c.nan_gates = s.nan_gate;
+  c.entry_runs.assign(s.entry_runs, s.entry_runs + options_.menu.size());
+  c.last_entry = s.choice;
+  c.last_rows = s.rows;
+  c.last_tiles = s.tiles;
+  return c;
+}
+
+}  // namespace ramp

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// One MoE layer's experts on one GPU: from router ids and BF16 rows to BF16 output in two launches,
+// `prepare` (which chooses the menu's entry, Algorithm 1) and `ffn` (which runs it).
+//
+// forward allocates nothing, waits for nothing and can be captured into a CUDA graph whose replays
+// route differently.  Everything a call leaves behind lies in the caller's workspace, so calls with
+// different workspaces may run at the same time; a workspace belongs to one stream at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "choice/cost_model.h"
+#include "gpu/device.hpp"
+#include "kernels/ffn/weight_maps.hpp"
+#include "kernels/prepare/workspace.hpp"
+#include "problem/shape.h"
+#include "runtime/kernels.hpp"
+
+namespace ramp {
+
+struct LayerOptions {
+  LocalShape shape;             // what this GPU holds
+  int experts = 0;              // E of the model: ids that arrive are 0 .. experts - 1, or -1
+  int first_expert = 0;         // of the contiguous share, where expert_map is empty
+  std::vector<int> expert_map;  // [experts] -> local expert or -1; empty: contiguous
+  std::vector<FfnConfig> menu;
+  std::vector<Theta> theta;  // one an entry (Eq. 3)
+};
+
+// Device addresses of one GPU's weights, read in place; they must stay valid as long as the layer.
+struct DeviceWeights {
+  gpu::CUdeviceptr w13 = 0;  // e4m3 [experts, 2h, d], gate rows then up rows; 16-byte aligned
+  gpu::CUdeviceptr s13 = 0;  // float [experts, 2h / 128, d / 128]; 4-byte aligned
+  gpu::CUdeviceptr w2 = 0;   // e4m3 [experts, d, h]; 16-byte aligned
+  gpu::CUdeviceptr s2 = 0;   // float [experts, d / 128, h / 128]; 4-byte aligned
+};
+
+// Device addresses and sizes of one call.
+struct LayerCall {
+  int tokens = 0;               // 0: nothing is launched, the output is untouched
+  gpu::CUdeviceptr hidden = 0;  // bf16 [tokens, d]; 16-byte aligned
+  gpu::CUdeviceptr ids = 0;     // int32 [tokens, top_k], ids of the model
+  gpu::CUdeviceptr gates = 0;   // float [tokens, top_k]; 0: every router weight is 1
+  // Instead of ids: int32 [local experts], rows that stand grouped by expert already.  `hidden`,
+  // `gates` [tokens] and `output` are then by row, and `tokens` is at least their sum.
+  gpu::CUdeviceptr ready_counts = 0;
+  gpu::CUdeviceptr output = 0;     // bf16 [tokens, d], written whole; 16-byte aligned
+  gpu::CUdeviceptr workspace = 0;  // 256-byte aligned
+  std::size_t workspace_bytes = 0;
+  gpu::CUstream stream = nullptr;
+  int forced = -1;   // a menu entry, or -1: choose
+  int prefill = -1;  // weight units requested ahead, or -1: default_prefill
+  int prefetch = 0;  // weight units after these, brought into L2 meanwhile
+  // For timing halves.  `ffn` runs what the last `prepare` of this workspace left; entries that
+  // claim items (dynamic) find the items claimed when `ffn` runs twice on one `prepare`.
+  bool prepare = true, ffn = true;
+};
+
+// What happened in a workspace since its counters were cleared, and in its last call.
+struct LayerCounters {
+  unsigned passes = 0;               // calls with tokens
+  unsigned foreign = 0;              // ids of experts on other GPUs, skipped
+  unsigned padded = 0;               // ids of -1, skipped
+  unsigned invalid = 0;              // ids out of range, skipped
+  unsigned duplicate = 0;            // ids that their token had already, computed twice
+  unsigned nan_gates = 0;            // router weights that are NaN; such a token's output is NaN
+  std::vector<unsigned> entry_runs;  // calls that ran each entry
+  int last_entry = 0, last_rows = 0, last_tiles = 0;
+};
+
+class Layer {
+ public:
+  // Throws Error naming the option that is wrong.  Copies the expert map to the GPU; call it
+  // outside of captures.
+  Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options, const DeviceWeights& weights);
+
+  // Needed for calls of up to this many tokens.
+  std::size_t workspace_bytes(int tokens) const;
+  int max_tokens() const { return max_tokens_; }
+
+  // Once for each workspace, before its first call: sets the counters to zero.  Results never
+  // depend on it.  Ordered in the stream; not needed again.
+  void init_workspace(gpu::CUdeviceptr workspace, gpu::CUstream stream) const;
+
+  // Throws Error for what can be seen without reading device memory, before anything is launched.
+  void forward(const LayerCall& call) const;
+
+  // The prefill that forward uses for a call of this size.
+  int prefill_of(int tokens, bool ready_counts = false) const;
+
+  LayerCounters counters(gpu::CUdeviceptr workspace, gpu::CUstream stream) const;  // waits
+  void clear_counters(gpu::CUdeviceptr workspace, gpu::CUstream stream) const;
+
+  const LayerOptions& options() const { return options_; }
+  const Kernels& kernels() const { return *kernels_; }
+
+ private:
+  void require_call(const LayerCall& call) const;
+  std::shared_ptr<const Kernels> kernels_;
+  LayerOptions options_;
+  FfnWeightMaps maps_;
+  gpu::Buffer expert_map_;
+  PrepareArgs prepare_{};  // filled in but for what a call brings
+  FfnArgs ffn_{};
+  int max_tokens_ = 0;
+  int deepest_prefill_ = 0;
+};
+
+// Everything that a layer can be refused for without a GPU; throws Error naming the option.
+void check_layer_options(const LayerOptions& options);
+void check_device_weights(const DeviceWeights& weights);
+
+// The most tokens one call can bring: counts and tiles stay within 32 bits.
+int max_tokens_of(const LocalShape& shape);
+
+}  // namespace ramp

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much of its first item a block requests before the routing is known.  A request for an expert
+// that turns out to have no tokens is bandwidth spent in vain, so the depth follows the share of
+// experts that are expected to have some.
+#pragma once
+
+namespace ramp {
+
+// Expected share of experts with a token when `choices` pairs fall on `experts` evenly:
+// 1 - (1 - 1 / experts)^choices.
+double expected_active_share(int experts, double choices);
+
+// Weight units to request ahead, at most `deepest` (the smallest ring of the menu).
+int default_prefill(double active_share, int deepest);
+
+}  // namespace ramp
