@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "choice/batch_table.hpp"
+#include "problem/load.hpp"
 
 namespace ramp {
 namespace {
@@ -74,7 +75,7 @@ Explanation explain(const Plan& plan, std::span<const int> load, int tokens) {
   check_counts(plan, load);
   Explanation out;
   out.load.assign(load.begin(), load.end());
-  out.pairs = pairs_of(out.load);
+  out.pairs = static_cast<int>(pairs_of(out.load));
   for (int i = 0; i < static_cast<int>(plan.menu.size()); ++i)
     out.ranked.push_back(explain_entry(plan, i, load));
   std::stable_sort(out.ranked.begin(), out.ranked.end(),

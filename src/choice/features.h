@@ -19,7 +19,8 @@ RAMP_HD constexpr int row_tiles(int n, const Phase& phase) { return ceil_div(n, 
 RAMP_HD constexpr Features features(const Grid& grid, const int (&row_tiles_of_phase)[Grid::kMaxPhases], int active) {
   Features f;
   f.active = active;
-  for (int p = 0; p < grid.phases; ++p) {
+  for (int p = 0; p < Grid::kMaxPhases; ++p) {  // a constant bound: on the GPU the grid stays in registers
+    if (p >= grid.phases) break;
     const int tiles = row_tiles_of_phase[p] * grid.phase[p].col_tiles;
     f.tiles += tiles;
     f.waves += ceil_div(tiles, grid.phase[p].slots);

@@ -2,7 +2,6 @@
 #include "choice/lesson.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace ramp {
 
@@ -45,7 +44,5 @@ bool pass_has_work(const LessonPass& pass) {
   return std::any_of(pass.load_of_gpu.begin(), pass.load_of_gpu.end(),
                      [](int l) { return l >= 0; });
 }
-
-int pairs_of(const std::vector<int>& load) { return std::accumulate(load.begin(), load.end(), 0); }
 
 }  // namespace ramp

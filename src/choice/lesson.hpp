@@ -34,7 +34,4 @@ Lesson make_lesson(const MeasuredSpace& space, Role role, Half half);
 // Whether any GPU got a token.
 bool pass_has_work(const LessonPass& pass);
 
-// Token-expert pairs of a load.
-int pairs_of(const std::vector<int>& load);
-
 }  // namespace ramp

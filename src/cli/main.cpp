@@ -16,8 +16,16 @@ int main(int argc, char** argv) {
   app.footer("Exit codes: 0 done, 1 refused or failed (the text says why), 2 the command line was wrong.");
   ramp::cli::add_catalog(app);
   ramp::cli::add_doctor(app);
+  ramp::cli::add_check(app);
+  ramp::cli::add_bench(app);
   ramp::cli::add_trace(app);
   ramp::cli::add_loads(app);
+  ramp::cli::add_fit(app);
+  ramp::cli::add_eval(app);
+  ramp::cli::add_plan(app);
+  ramp::cli::add_profile(app);
+  ramp::cli::add_tune(app);
+  ramp::cli::add_worker(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

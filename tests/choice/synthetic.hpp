@@ -13,6 +13,7 @@
 
 #include "choice/cost_model.h"
 #include "choice/measured.hpp"
+#include "problem/load.hpp"
 #include "problem/random.hpp"
 
 namespace ramp {

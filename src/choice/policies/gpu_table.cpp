@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "choice/batch_table.hpp"
 #include "choice/policy.hpp"
+#include "problem/load.hpp"
 
 namespace ramp {
 namespace {
@@ -35,7 +36,8 @@ class GpuTable : public Policy {
     const std::vector<int> keys = keys_in_pairs(lesson);
     std::vector<std::vector<int>> bucket(keys.size());
     for (size_t l = 0; l < lesson.loads.size(); ++l)
-      bucket[nearest_key(keys, pairs_of(lesson.loads[l]))].push_back(static_cast<int>(l));
+      bucket[nearest_key(keys, static_cast<int>(pairs_of(lesson.loads[l])))].push_back(
+          static_cast<int>(l));
     for (size_t b = 0; b < keys.size(); ++b) {
       const int best = best_candidate(lesson.learnable, static_cast<int>(bucket[b].size()),
                                       [&](int c, int i) { return lesson.us[c][bucket[b][i]]; });

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ramp eval`: every policy on held-out passes (Section 4.2; what the columns mean is in
+// choice/evaluate.hpp).
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <memory>
+
+#include "base/error.hpp"
+#include "choice/evaluate.hpp"
+#include "cli/measured_input.hpp"
+#include "cli/table.hpp"
+#include "cli/verbs.hpp"
+
+namespace ramp::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string measurements, policies = "all";
+  EvaluateOptions evaluate;
+  MenuFlags menu;
+  bool as_json = false;
+};
+
+std::vector<std::string> policy_names(const std::string& text) {
+  std::vector<std::string> names;
+  if (text == "all") return names;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    names.push_back(policy_kind(text.substr(at, end - at)).name);
+    at = end + 1;
+  }
+  return names;
+}
+
+json comparison_json(const Comparison& c) {
+  return {{"passes", c.passes},
+          {"gap", number_or_null(c.gap)},
+          {"gap_time", number_or_null(c.gap_time)},
+          {"speedup", number_or_null(c.speedup)},
+          {"interval", {number_or_null(c.interval.low), number_or_null(c.interval.high)}}};
+}
+
+json json_of(const MeasuredSpace& space, const Evaluation& e, const Menu& menu) {
+  json out = {{"provenance", provenance_json(space)},
+              {"baseline", e.baseline},
+              {"large_batch", e.large_batch},
+              {"passes",
+               {{"train", e.train_passes},
+                {"uniform", e.uniform_passes},
+                {"test", e.test_passes},
+                {"unscored", e.unscored_passes}}},
+              {"coverage",
+               {{"pairs", e.coverage.pairs},
+                {"timed", e.coverage.timed},
+                {"timed_once", e.coverage.timed_once}}},
+              {"policies", json::array()},
+              {"menu", {{"occupancy", menu.occupancy}, {"entries", json::array()}}}};
+  for (const PolicyScore& score : e.scores) {
+    json row = {{"name", score.name}, {"summary", score.summary}, {"oracle", score.oracle}};
+    if (!score.unavailable.empty()) {
+      row["unavailable"] = score.unavailable;
+    } else {
+      row["all"] = comparison_json(score.all);
+      row["large"] = comparison_json(score.large);
+      row["regret"] = number_or_null(score.regret);
+      row["untimed"] = score.untimed;
+    }
+    out["policies"].push_back(std::move(row));
+  }
+  for (size_t i = 0; i < menu.candidates.size(); ++i)
+    out["menu"]["entries"].push_back({{"label", space.candidates[menu.candidates[i]].label},
+                                      {"loss", number_or_null(menu.loss[i])}});
+  return out;
+}
+
+std::string with_interval(const Comparison& c) {
+  if (!std::isfinite(c.speedup)) return "-";
+  return fmt::format("{:.3f}x [{:.3f}, {:.3f}]", c.speedup, c.interval.low, c.interval.high);
+}
+
+void print_scores(const Evaluation& e) {
+  const std::string large = fmt::format(">={}", e.large_batch);
+  Table table({"<policy", "<over " + e.baseline + ", all", "<" + large + " tokens", "gap %", large,
+               "by time", "regret %", "untimed", "<"});
+  for (const PolicyScore& s : e.scores) {
+    if (!s.unavailable.empty())
+      table.add({s.name, "-", "-", "-", "-", "-", "-", "-", "unavailable: " + s.unavailable});
+    else
+      table.add({s.name, with_interval(s.all), with_interval(s.large), percent(s.all.gap, 2),
+                 percent(s.large.gap, 2), percent(s.all.gap_time, 2), percent(s.regret, 2),
+                 std::to_string(s.untimed), s.summary});
+  }
+  fmt::print("{}", table.text());
+}
+
+void print_notes(const Evaluation& e) {
+  fmt::print(
+      "\nspeedup: geometric mean over passes of the slowest GPU's time, [95 % interval]; gap: to "
+      "exhaustive search over "
+      "the full\nspace; regret: mean over all GPUs' loads.  Picked on one half of the samples, "
+      "timed on the other.\n");
+  if (e.unscored_passes > 0)
+    fmt::print(
+        "note: {} test passes have a GPU that no configuration was timed on; they are left out\n",
+        e.unscored_passes);
+  if (e.coverage.timed_once > 0)
+    fmt::print(
+        "note: {} of {} pairs were timed once, so one sample both picks and scores: exhaustive "
+        "search is flattered\n",
+        e.coverage.timed_once, e.coverage.timed);
+}
+
+void print(const MeasuredSpace& space, const Evaluation& e, const Menu& menu) {
+  fmt::print(
+      "{}\n{} candidates x {} loads, {:.0f} % of the pairs timed; fitted on {} passes, uniform {}, "
+      "scored on {}\n\n",
+      measured_line(space), space.candidates.size(), space.loads.size(),
+      e.coverage.pairs ? 100.0 * e.coverage.timed / e.coverage.pairs : 0, e.train_passes,
+      e.uniform_passes, e.test_passes);
+  print_scores(e);
+  print_notes(e);
+  fmt::print("\nMenu, greedy on the training passes, occupancy class {}:\n", menu.occupancy);
+  Table entries({"entries", "loss %", "<added"});
+  for (size_t i = 0; i < menu.candidates.size(); ++i)
+    entries.add({std::to_string(i + 1), percent(menu.loss[i], 2),
+                 space.candidates[menu.candidates[i]].label});
+  fmt::print("{}", entries.text());
+}
+
+void run(Options options) {
+  const MeasuredSpace space = read_measured(options.measurements);
+  options.evaluate.policies = policy_names(options.policies);
+  options.evaluate.policy.menu = options.menu.menu();
+  const Evaluation evaluation = evaluate(space, options.evaluate);
+  const Menu menu =
+      greedy_menu(make_lesson(space, Role::kTrain, Half::kBoth), options.evaluate.policy.menu);
+  if (options.as_json)
+    fmt::print(
+        "{}\n",
+        json_of(space, evaluation, menu).dump(2, ' ', false, json::error_handler_t::replace));
+  else
+    print(space, evaluation, menu);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  CLI::App* verb =
+      app.add_subcommand("eval", "Compare ways of choosing a configuration on held-out passes");
+  auto options = std::make_shared<Options>();
+  std::vector<std::string> names;
+  for (const PolicyKind& kind : policy_kinds()) names.push_back(kind.name);
+  verb->add_option("measurements", options->measurements, "a .rmeas of `ramp profile`")->required();
+  verb->add_option("--policies", options->policies,
+                   "all, or some of: " + fmt::format("{}", fmt::join(names, ",")))
+      ->capture_default_str();
+  verb->add_option("--baseline", options->evaluate.baseline, "the policy that speedups are over")
+      ->check(CLI::IsMember(names))
+      ->capture_default_str();
+  add_menu_flags(*verb, options->menu);
+  verb->add_option("--large", options->evaluate.large_batch,
+                   "tokens from which a pass counts as large")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  verb->add_option("--resamples", options->evaluate.resamples, "of the bootstrap interval")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  verb->add_option("--seed", options->evaluate.seed, "of the bootstrap interval")
+      ->capture_default_str();
+  verb->add_flag("--json", options->as_json, "for machines");
+  verb->footer(
+      "Examples:\n"
+      "  ramp eval olmoe_ep8.rmeas\n"
+      "  ramp eval olmoe_ep8.rmeas --policies cost-model,gpu-table --baseline trace-table --json");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace ramp::cli

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/measured_input.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "lab/measurements.hpp"
+
+namespace ramp::cli {
+
+using nlohmann::json;
+
+MeasuredSpace read_measured(const std::string& path) {
+  MeasuredSpace space = load_measurements(path);
+  check_space(space);
+  return space;
+}
+
+std::string measured_line(const MeasuredSpace& space) {
+  const Provenance& p = space.provenance;
+  const auto known = [](const std::string& text) { return text.empty() ? "unknown" : text; };
+  return fmt::format(
+      "{} on {}, {} experts a GPU (d {}, h {}, top {}): {} {} on {} (driver {}, {}), commit {}; "
+      "routing {}",
+      known(p.model), known(p.layout), space.shape.experts, space.shape.hidden,
+      space.shape.intermediate, space.shape.top_k,
+      p.gpu == "simulated" ? "SIMULATED, not measured," : "measured on", known(p.gpu),
+      known(p.date), known(p.driver), known(p.toolkit), known(p.commit), known(p.routing));
+}
+
+json provenance_json(const MeasuredSpace& space) {
+  const Provenance& p = space.provenance;
+  return {{"model", p.model},
+          {"layout", p.layout},
+          {"gpus", space.gpus},
+          {"shape",
+           {{"experts", space.shape.experts},
+            {"top_k", space.shape.top_k},
+            {"hidden", space.shape.hidden},
+            {"intermediate", space.shape.intermediate}}},
+          {"routing", p.routing},
+          {"gpu", p.gpu},
+          {"driver", p.driver},
+          {"toolkit", p.toolkit},
+          {"commit", p.commit},
+          {"date", p.date},
+          {"sources", p.sources},
+          {"how", p.how}};
+}
+
+MenuOptions MenuFlags::menu() const {
+  MenuOptions out = options;
+  out.objective = objective == "relative" ? MenuObjective::kRelative : MenuObjective::kTime;
+  return out;
+}
+
+void add_menu_flags(CLI::App& app, MenuFlags& flags) {
+  app.add_option("--menu", flags.options.entries, "entries of the menu")
+      ->check(CLI::Range(1, kMaxMenuEntries))
+      ->capture_default_str();
+  app.add_option("--occupancy", flags.options.occupancy,
+                 "occupancy class of the menu; default: the best one");
+  app.add_option(
+         "--objective", flags.objective,
+         "what the menu minimises over the training passes: their time, or every pass alike")
+      ->check(CLI::IsMember({"time", "relative"}))
+      ->capture_default_str();
+}
+
+json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+std::string percent(double fraction, int digits) {
+  return std::isfinite(fraction) ? fmt::format("{:.{}f}", 100 * fraction, digits) : "-";
+}
+
+std::string times(double ratio) {
+  return std::isfinite(ratio) ? fmt::format("{:.3f}x", ratio) : "-";
+}
+
+}  // namespace ramp::cli

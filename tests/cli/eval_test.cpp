@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "tests/cli/choice_program.hpp"
+
+namespace ramp {
+namespace {
+
+nlohmann::json row(const nlohmann::json& document, const std::string& name) {
+  for (const auto& policy : document.at("policies"))
+    if (policy.at("name") == name) return policy;
+  ADD_FAILURE() << "no " << name;
+  return {};
+}
+
+TEST(EvalVerb, ComparesEveryPolicy) {
+  const Said said = ramp_says("eval " + synthetic_measurements());
+  ASSERT_EQ(said.code, 0) << said.err;
+  for (const char* name : {"fixed", "vllm-tuning", "trace-table", "gpu-table", "cost-model",
+                           "cost-model-menu", "menu-table", "menu-exhaustive", "exhaustive"})
+    EXPECT_NE(said.out.find(name), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("SIMULATED"), std::string::npos);
+  EXPECT_NE(said.out.find("Menu, greedy"), std::string::npos);
+}
+
+TEST(EvalVerb, JsonHoldsTheFiguresAndTheCostModelIsNearTheBound) {
+  const Said said = ramp_says("eval " + synthetic_measurements() + " --json --menu 4");
+  ASSERT_EQ(said.code, 0) << said.err;
+  const auto document = said.json();
+  EXPECT_LT(row(document, "cost-model").at("all").at("gap").get<double>(), 0.01);
+  EXPECT_GT(row(document, "cost-model").at("all").at("speedup").get<double>(), 1.0);
+  EXPECT_DOUBLE_EQ(row(document, "vllm-tuning").at("all").at("speedup").get<double>(), 1);
+  EXPECT_LE(document.at("menu").at("entries").size(), 4u);
+  EXPECT_EQ(document.at("passes").at("test"), 40);
+}
+
+TEST(EvalVerb, TakesSomePoliciesAndAnotherBaseline) {
+  const Said said = ramp_says("eval " + synthetic_measurements() +
+                              " --policies cost-model,fixed --baseline fixed --json");
+  ASSERT_EQ(said.code, 0) << said.err;
+  ASSERT_EQ(said.json().at("policies").size(), 2u);
+  EXPECT_DOUBLE_EQ(row(said.json(), "fixed").at("all").at("speedup").get<double>(), 1);
+}
+
+TEST(EvalVerb, TheSameCommandSaysTheSameThing) {
+  const std::string command = "eval " + synthetic_measurements() + " --json";
+  EXPECT_EQ(ramp_says(command).out, ramp_says(command).out);
+}
+
+TEST(EvalVerb, RefusesUnknownPoliciesAndMeasurementsWithoutHeldOutPasses) {
+  const Said unknown = ramp_says("eval " + synthetic_measurements() + " --policies crystal-ball");
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_NE(unknown.err.find("crystal-ball"), std::string::npos);
+  EXPECT_NE(unknown.err.find("cost-model"), std::string::npos);
+  const std::string train_only = folder().at("train_only.rmeas");
+  save_measurements(synthetic_space({.test_passes = 0}), train_only);
+  const Said none = ramp_says("eval " + train_only);
+  EXPECT_EQ(none.code, 1);
+  EXPECT_NE(none.err.find("test passes"), std::string::npos) << none.err;
+  EXPECT_EQ(ramp_says("eval " + synthetic_measurements() + " --menu 99").code, 2);
+}
+
+}  // namespace
+}  // namespace ramp
