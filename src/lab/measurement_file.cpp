@@ -229,7 +229,7 @@ void read_workload(Database& database, Workload& workload) {
   while (pass.step()) {
     MeasuredPass p;
     const std::int64_t tokens = pass.integer(0), layer = pass.integer(1);
-    if (tokens < 0 || tokens > kMaxCount || layer < 0 || layer > 1 << 20)
+    if (tokens < 0 || tokens > kMaxCount || layer < -1 || layer > 1 << 20)
       damaged(path, "a pass with a size out of range");
     p.tokens = static_cast<int>(tokens);
     p.layer = static_cast<int>(layer);

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ramp tune`: from a trace to a plan in one command: profile, fit, menu, and whether the choice is
+// worth it.
+#include "choice/tune.hpp"
+
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "base/error.hpp"
+#include "cli/campaign.hpp"
+#include "cli/device_timer.hpp"
+#include "cli/measured_input.hpp"
+#include "cli/table.hpp"
+#include "cli/verbs.hpp"
+#include "gpu/device.hpp"
+#include "gpu/driver.hpp"
+#include "lab/simulated_timer.hpp"
+
+namespace ramp::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  CampaignFlags campaign;
+  MenuFlags menu;
+  std::string from, plan;
+  bool as_json = false;
+};
+
+// What the plan says of the GPU beyond its name, where this machine is the one that measured.
+void describe_gpu(Plan& plan, const std::string& timer) {
+  const TimerSpec spec = parse_timer(timer);
+  if (spec.is_simulated || !gpu::driver_available() || spec.device >= gpu::device_count()) return;
+  const gpu::DeviceInfo info = gpu::device_info(spec.device);
+  if (info.name != plan.gpu.name) return;
+  plan.gpu.cc_major = info.cc_major;
+  plan.gpu.cc_minor = info.cc_minor;
+  plan.gpu.sms = info.sms;
+  plan.gpu.memory_bytes = info.memory_bytes;
+}
+
+void print(const Options& options, const MeasuredSpace& space, const Plan& plan,
+           const CampaignOutcome& outcome) {
+  fmt::print("{}\n", measured_line(space));
+  if (options.from.empty()) fmt::print("{}", report_text(outcome));
+  fmt::print("\nmenu of {}, occupancy class {}:\n", plan.menu.size(),
+             plan.occupancy.empty() ? "unknown" : plan.occupancy);
+  Table table({"entry", "<configuration", "fixed us", "a wave", "a tile", "an expert", "error %"});
+  for (std::size_t i = 0; i < plan.menu.size(); ++i) {
+    const PlanEntry& e = plan.menu[i];
+    table.add({std::to_string(i), e.label, fmt::format("{:.2f}", e.theta.fixed),
+               fmt::format("{:.3f}", e.theta.wave), fmt::format("{:.4f}", e.theta.tile),
+               fmt::format("{:.3f}", e.theta.expert), percent(e.median_error)});
+  }
+  fmt::print("{}", table.text());
+  const PlanQuality& q = plan.quality;
+  fmt::print(
+      "\non {} held-out passes: gap to exhaustive search {} %; over the best single configuration "
+      "{}, over vLLM's tuning {}\n",
+      q.test_passes, percent(q.gap, 2), times(q.speedup_over_fixed), times(q.speedup_over_vllm));
+  fmt::print(
+      "predictions: {} % off in the median; rank correlation {:.3f}, of two runs of the same thing "
+      "{:.3f}\n",
+      percent(q.median_error), q.rank_correlation, q.rank_of_two_runs);
+  fmt::print("{}\n", verdict(plan).text);
+  if (space.provenance.gpu == kSimulatedGpu)
+    fmt::print("SIMULATED: these times are of no GPU; don't serve with this plan\n");
+  fmt::print("\nplan: {}; next: ramp plan show {}\n", options.plan, options.plan);
+}
+
+json plan_json(const Plan& plan, const MeasuredSpace& space, const Options& options) {
+  const PlanQuality& q = plan.quality;
+  const Verdict judged = verdict(plan);
+  json menu = json::array();
+  for (const PlanEntry& e : plan.menu)
+    menu.push_back({{"label", e.label}, {"error", e.median_error}});
+  return {
+      {"plan", options.plan},
+      {"identity", plan.identity},
+      {"simulated", space.provenance.gpu == kSimulatedGpu},
+      {"provenance", provenance_json(space)},
+      {"occupancy", plan.occupancy},
+      {"menu", menu},
+      {"quality",
+       {{"test_passes", q.test_passes},
+        {"gap", number_or_null(q.gap)},
+        {"speedup_over_fixed", number_or_null(q.speedup_over_fixed)},
+        {"speedup_over_vllm", number_or_null(q.speedup_over_vllm)},
+        {"median_error", number_or_null(q.median_error)},
+        {"rank_correlation", number_or_null(q.rank_correlation)},
+        {"rank_of_two_runs", number_or_null(q.rank_of_two_runs)}}},
+      {"verdict", {{"worth_it", judged.worth_it}, {"known", judged.known}, {"text", judged.text}}}};
+}
+
+void run(Options& options) {
+  CampaignOutcome outcome;
+  if (options.from.empty()) {
+    outcome = run_campaign_of(options.campaign);
+  } else {
+    if (!options.campaign.trace.empty() || !options.campaign.generate.empty())
+      throw Error("--from", options.from, "measurements, or a trace to measure on",
+                  "give one of --from, --trace and --generate");
+    outcome.path = options.from;
+  }
+  const MeasuredSpace space = read_measured(outcome.path);
+  if (options.plan.empty())
+    options.plan = fmt::format("{}-{}.plan.json", space.provenance.model, space.provenance.layout);
+  Plan plan = tune_from(space, options.menu.menu());
+  describe_gpu(plan, options.campaign.timer);
+  write_plan(options.plan, plan);
+  if (!options.as_json) {
+    print(options, space, plan, outcome);
+    return;
+  }
+  json out = plan_json(plan, space, options);
+  if (options.from.empty()) out["profile"] = report_json(outcome);
+  fmt::print("{}\n", out.dump(2, ' ', false, json::error_handler_t::replace));
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app) {
+  CLI::App* verb =
+      app.add_subcommand("tune", "Measure, fit and choose a menu: from a trace to a plan");
+  auto options = std::make_shared<Options>();
+  add_campaign_flags(*verb, options->campaign);
+  verb->add_option("--measurements", options->campaign.output,
+                   "the .rmeas to write or to go on with; default MODEL-LAYOUT.rmeas");
+  verb->add_option("--from", options->from, "don't measure: a finished .rmeas");
+  add_menu_flags(*verb, options->menu);
+  verb->add_option("-o,--output", options->plan, "the plan; default MODEL-LAYOUT.plan.json");
+  verb->add_flag("--json", options->as_json, "for machines");
+  verb->footer(
+      "Says 'not worth it here' where the choice gains less than 1 % over the best single "
+      "configuration.\n"
+      "Examples:\n"
+      "  ramp tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace -o "
+      "plan.json\n"
+      "  ramp tune --from dsv2-lite-ep8.rmeas -o plan.json");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace ramp::cli
