@@ -12,6 +12,7 @@
 #include "choice/measured.hpp"
 #include "gpu/stream.hpp"
 #include "kernels/ffn/space.hpp"
+#include "kernels/prepare/state.h"
 #include "runtime/prefill.hpp"
 
 namespace ramp {
@@ -76,6 +77,11 @@ void check_expert_map(const LayerOptions& o) {
 
 }  // namespace
 
+struct Layer::Arguments {
+  PrepareArgs prepare;
+  FfnArgs ffn;
+};
+
 int max_tokens_of(const LocalShape& shape) { return kMaxPairs / std::max(1, shape.top_k); }
 
 void check_layer_options(const LayerOptions& o) {
@@ -86,6 +92,11 @@ void check_layer_options(const LayerOptions& o) {
                 "give the model's number of routed experts");
   check_expert_map(o);
   require_legal_menu(o.menu);
+  if (o.shape.hidden / kScaleGroup < o.menu[0].split)
+    throw Error("menu/0/split", fmt::format("{}", o.menu[0].split),
+                fmt::format("at most hidden / {} = {}: every block of a cluster takes a part",
+                            kScaleGroup, o.shape.hidden / kScaleGroup),
+                "take entries with a smaller split");
   if (o.theta.size() != o.menu.size())
     throw Error("theta", fmt::format("{} entries", o.theta.size()),
                 fmt::format("{}, one a menu entry", o.menu.size()), "");
@@ -101,6 +112,10 @@ void check_device_weights(const DeviceWeights& weights) {
   require_pointer("weights/s13", weights.s13, 4);
   require_pointer("weights/w2", weights.w2, 16);
   require_pointer("weights/s2", weights.s2, 4);
+}
+
+int deepest_prefill(std::span<const FfnConfig> menu, int hidden) {
+  return std::min(menu_prefill(menu), hidden / kScaleGroup / menu[0].split);
 }
 
 Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
@@ -124,28 +139,41 @@ Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
   max_tokens_ = max_tokens_of(o.shape);
 
   const int blocks = kernels_->device().sms;
-  const int slices = ffn_slices(o.menu[0], o.shape.intermediate);
-  const int owned = ffn_owned_experts(slices, blocks, o.shape.experts);
-  // A short hidden dimension has fewer up units than the ring has places.
-  deepest_prefill_ = std::min(menu_prefill(o.menu), o.shape.hidden / kScaleGroup);
+  const FfnConfig& common = o.menu[0];  // what the entries share decides the rest
+  const int owned = ffn_owned_experts(common, o.shape.intermediate, blocks, o.shape.experts);
+  deepest_prefill_ = deepest_prefill(o.menu, o.shape.hidden);
 
-  prepare_.expert_map = reinterpret_cast<const int*>(expert_map_.ptr());
-  prepare_.top_k = o.shape.top_k;
-  prepare_.hidden_size = o.shape.hidden;
-  prepare_.experts = o.experts;
-  prepare_.first_expert = o.first_expert;
-  prepare_.local_experts = o.shape.experts;
-  prepare_.owned_experts = owned;
-  prepare_.menu.entries = static_cast<int>(o.menu.size());
+  PrepareArgs prepare{};
+  prepare.expert_map = reinterpret_cast<const int*>(expert_map_.ptr());
+  prepare.top_k = o.shape.top_k;
+  prepare.hidden_size = o.shape.hidden;
+  prepare.experts = o.experts;
+  prepare.first_expert = o.first_expert;
+  prepare.local_experts = o.shape.experts;
+  prepare.owned_experts = owned;
+  prepare.menu.entries = static_cast<int>(o.menu.size());
   for (std::size_t i = 0; i < o.menu.size(); ++i)
-    prepare_.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.intermediate, blocks), o.theta[i]};
+    prepare.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.intermediate, blocks), o.theta[i]};
 
-  ffn_.scale13 = reinterpret_cast<const float*>(weights.s13);
-  ffn_.scale2 = reinterpret_cast<const float*>(weights.s2);
-  ffn_.hidden = o.shape.hidden;
-  ffn_.intermediate = o.shape.intermediate;
-  ffn_.owned_experts = owned;
+  FfnArgs ffn{};
+  ffn.scale13 = reinterpret_cast<const float*>(weights.s13);
+  ffn.scale2 = reinterpret_cast<const float*>(weights.s2);
+  ffn.hidden = o.shape.hidden;
+  ffn.intermediate = o.shape.intermediate;
+  ffn.owned_experts = owned;
+  arguments_ = std::make_unique<const Arguments>(Arguments{prepare, ffn});
 }
+
+Layer::~Layer() {
+  if (!kernels_) return;  // moved from
+  gpu::CUcontext popped = nullptr;
+  const bool entered = gpu::driver().cuCtxPushCurrent_v2(kernels_->context()) == gpu::cu::kSuccess;
+  expert_map_ = gpu::Buffer();
+  kernels_.reset();
+  if (entered) gpu::driver().cuCtxPopCurrent_v2(&popped);
+}
+
+Layer::Layer(Layer&& other) noexcept = default;
 
 std::size_t Layer::workspace_bytes(int tokens) const {
   if (tokens < 0 || tokens > max_tokens_)
@@ -200,8 +228,8 @@ void Layer::forward(const LayerCall& call) const {
     pointer = reinterpret_cast<T*>(call.workspace + offset);
   };
 
-  PrepareArgs p = prepare_;
-  FfnArgs f = ffn_;
+  PrepareArgs p = arguments_->prepare;
+  FfnArgs f = arguments_->ffn;
   at(p.state, w.state), at(f.state, w.state);
   at(p.counts, w.counts), at(f.counts, w.counts);
   at(p.rows, w.rows), at(f.rows, w.rows);

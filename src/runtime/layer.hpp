@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "choice/cost_model.h"
@@ -75,6 +76,8 @@ class Layer {
   // Throws Error naming the option that is wrong.  Copies the expert map to the GPU; call it
   // outside of captures.
   Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options, const DeviceWeights& weights);
+  ~Layer();
+  Layer(Layer&& other) noexcept;
 
   // Needed for calls of up to this many tokens.
   std::size_t workspace_bytes(int tokens) const;
@@ -97,13 +100,13 @@ class Layer {
   const Kernels& kernels() const { return *kernels_; }
 
  private:
+  struct Arguments;
   void require_call(const LayerCall& call) const;
   std::shared_ptr<const Kernels> kernels_;
   LayerOptions options_;
   FfnWeightMaps maps_;
   gpu::Buffer expert_map_;
-  PrepareArgs prepare_{};  // filled in but for what a call brings
-  FfnArgs ffn_{};
+  std::unique_ptr<const Arguments> arguments_;  // of both kernels, but for what a call brings
   int max_tokens_ = 0;
   int deepest_prefill_ = 0;
 };
@@ -111,6 +114,10 @@ class Layer {
 // Everything that a layer can be refused for without a GPU; throws Error naming the option.
 void check_layer_options(const LayerOptions& options);
 void check_device_weights(const DeviceWeights& weights);
+
+// Weight units that may be requested ahead: no more than the smallest ring holds, and no more than
+// one block has up units of one item (a short hidden dimension has fewer than the ring has places).
+int deepest_prefill(std::span<const FfnConfig> menu, int hidden);
 
 // The most tokens one call can bring: counts and tiles stay within 32 bits.
 int max_tokens_of(const LocalShape& shape);

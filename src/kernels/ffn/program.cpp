@@ -9,16 +9,17 @@
 #include "base/error.hpp"
 #include "kernels/device_code.hpp"
 #include "kernels/ffn/space.hpp"
+#include "kernels/prepare/state.h"
 
 namespace ramp {
 namespace {
 
 constexpr const char* kKernelName = "ramp_ffn";
 
-// "ffn-f1-r8-c256-...", or "ffn-menu6-<labels' hash>" where the labels would make a long name.
+// "ffn-f1-r8-c256-...", or "ffn-menu6-<occupancy>-<rows>..." where labels would make a long name.
 std::string program_name(std::span<const FfnConfig> menu) {
   if (menu.size() == 1) return "ffn-" + ffn_label(menu[0]);
-  std::string name = fmt::format("ffn-menu{}-c{}", menu.size(), menu[0].cols);
+  std::string name = fmt::format("ffn-menu{}-{}", menu.size(), ffn_occupancy(menu[0]));
   for (const FfnConfig& c : menu) name += fmt::format("-{}", c.rows);
   return name;
 }
@@ -39,10 +40,11 @@ void require_legal_menu(std::span<const FfnConfig> menu) {
   for (std::size_t i = 0; i < menu.size(); ++i) {
     if (const char* why = ffn_refusal(menu[i]))
       throw Error(fmt::format("menu/{}", i), ffn_label(menu[i]), why, next);
-    if (menu[i].cols != menu[0].cols)
-      throw Error(fmt::format("menu/{}/cols", i), fmt::format("{}", menu[i].cols),
-                  fmt::format("{} as in menu/0: a block requests weights before it knows the entry",
-                              menu[0].cols),
+    if (ffn_occupancy(menu[i]) != ffn_occupancy(menu[0]))
+      throw Error(fmt::format("menu/{}", i),
+                  fmt::format("{} ({})", ffn_label(menu[i]), ffn_occupancy(menu[i])),
+                  fmt::format("{} as menu/0: a block requests weights before it knows the entry",
+                              ffn_occupancy(menu[0])),
                   next);
     for (std::size_t j = 0; j < i; ++j)
       if (ffn_label(menu[i]) == ffn_label(menu[j]))
@@ -97,7 +99,9 @@ FfnProgram::FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu)
 void FfnProgram::launch(const FfnArgs& args, const FfnWeightMaps& maps, int blocks,
                         gpu::CUstream stream) const {
   gpu::LaunchConfig config;
-  config.grid[0] = static_cast<unsigned>(blocks);
+  const int split = menu_[0].split;
+  config.grid[0] = static_cast<unsigned>(blocks / split * split);
+  config.cluster = split > 1 ? split : 0;
   config.block[0] = kFfnThreads;
   config.smem = static_cast<unsigned>(shared_bytes_);
   config.stream = stream;

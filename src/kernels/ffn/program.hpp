@@ -2,8 +2,8 @@
 // The `ffn` kernel of a menu, from its configurations to a launch (Section 3.3): one polymorphic
 // kernel holds all entries, and the device picks one when it runs.
 //
-// Entries of one menu share what a block does before it knows which of them runs: the tile width
-// (`cols`), the threads, and a ring deep enough for what was requested ahead.
+// Entries of one menu share what a block does before it knows which of them runs (ffn_occupancy):
+// the threads, the tile width, the cluster, and a ring deep enough for what was requested ahead.
 #pragma once
 
 #include <span>
@@ -14,9 +14,10 @@
 #include "gpu/module.hpp"
 #include "kernels/ffn/config.h"
 #include "kernels/ffn/weight_maps.hpp"
-#include "kernels/prepare/state.h"
 
 namespace ramp {
+
+struct FfnArgs;  // kernels/prepare/state.h
 
 // Throws Error naming the entry and the knob when these configurations can't share a kernel.
 void require_legal_menu(std::span<const FfnConfig> menu);
@@ -41,7 +42,8 @@ class FfnProgram {
   // Throws Error when the cubin has defects (see require_clean).
   FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu);
 
-  // `blocks` stay for the whole launch, so no more than the GPU holds at once: one an SM.
+  // `blocks` stay for the whole launch, so no more than the GPU holds at once: one an SM (fewer
+  // where they don't fill the last cluster).
   void launch(const FfnArgs& args, const FfnWeightMaps& maps, int blocks,
               gpu::CUstream stream) const;
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/device_code.hpp"
+#include "kernels/prepare/state.h"
 
 namespace ramp {
 namespace {

@@ -7,9 +7,10 @@
 
 #include "gpu/compiler.hpp"
 #include "gpu/module.hpp"
-#include "kernels/prepare/state.h"
 
 namespace ramp {
+
+struct PrepareArgs;  // kernels/prepare/state.h
 
 gpu::CompileRequest prepare_request();
 
