@@ -18,13 +18,14 @@ struct FfnConfig {
   int stages = 6;    // ring depth, in units of 32 KB of weights
   int staging = 2;   // output buffers of a warpgroup: 2 lets the next tile be written while one is being added
   int dynamic = 1;   // items are claimed from a counter (1) or dealt out by stride (0)
+  int split = 1;     // blocks of a cluster that share an item: each takes a part of d in both projections
   int grouped = 0;   // neighbours in time: row tiles of one slice (1), which share weights in L2, or slices of one tile
 
   // The one list of knobs: label, JSON, template literal and cache key come from it.
   template <class Self, class Visit>
   RAMP_HD static constexpr void fields(Self& c, Visit&& v) {
     v("rows", c.rows), v("cols", c.cols), v("stages", c.stages), v("staging", c.staging), v("dynamic", c.dynamic),
-        v("grouped", c.grouped);
+        v("split", c.split), v("grouped", c.grouped);
   }
 };
 
@@ -32,8 +33,8 @@ struct FfnConfig {
 constexpr int kFfnThreads = 384;
 constexpr int kFfnConsumers = 2;
 constexpr int kFfnGatherThreads = 96;
-constexpr int kFfnProducerRegisters = 72;
-constexpr int kFfnConsumerRegisters = 216;  // 128 * 72 + 256 * 216 = 384 * 168, the launch's
+constexpr int kFfnProducerRegisters = 88;
+constexpr int kFfnConsumerRegisters = 208;  // 128 * 88 + 256 * 208 = 384 * 168, the launch's
 constexpr int kFfnUnitBytes = 32768;        // 256 weight rows of 128 bytes
 constexpr int kFfnMaxStages = 8;
 constexpr int kFfnItemSlots = 2;
@@ -44,12 +45,18 @@ constexpr int kSharedMemoryLimit = 232448;               // a block's on sm_90
 // Where everything lies in dynamic shared memory, in bytes.  The weight ring is first and the same for every entry: a
 // block fills it before it knows which entry runs.
 struct FfnLayout {
-  int rows, intermediate, staging, scales_x, scales_w, scales_mid, amax, items, item_bytes, bytes;
+  int rows, intermediate, staging, scales_x, scales_w, scales_mid, sums, items, item_bytes, bytes;
 };
 // The barriers lie behind the ring of the deepest entry in a fixed place of their own.
 constexpr int kFfnBarrierBytes = 256;
 
 RAMP_HD constexpr int ffn_groups(const FfnConfig& c) { return c.cols / 2 / kScaleGroup; }
+
+constexpr int kFfnSumsWarps = 4 * kFfnConsumers;
+// Bytes of one warp's sums for one block; the 16 spread the warps over the banks.
+RAMP_HD constexpr int ffn_sums_pitch(const FfnConfig& c) {
+  return 32 / c.split * (c.split > 1 ? ffn_groups(c) : 1) * c.rows * 4 + 16;
+}
 
 RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c) {
   FfnLayout l{};
@@ -60,8 +67,11 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c) {
   l.scales_x = at, at += c.stages * c.rows * 4;
   l.scales_w = at, at += c.stages * 2 * 4;
   l.scales_mid = at, at += ffn_groups(c) * c.rows * 4;
-  l.amax = at, at += ffn_groups(c) * 4 * kFfnConsumers * c.rows * 4;
-  l.item_bytes = 16 + c.rows * 8;
+  // The sums on their way to the warps that activate whole rows: in a block alone they pass through the staging
+  // buffers a 128-block at a time; in a cluster every block gets its part of the rows from everybody.
+  l.sums = l.staging;
+  if (c.split > 1) l.sums = round_up(at, 16), at = l.sums + c.split * kFfnSumsWarps * ffn_sums_pitch(c);
+  l.item_bytes = 16 + c.rows * 8;  // ItemHead, then a Row a row
   l.items = round_up(at, 16), at = l.items + kFfnItemSlots * l.item_bytes;
   l.bytes = round_up(at, 16);
   return l;
@@ -78,6 +88,7 @@ RAMP_HD constexpr const char* ffn_refusal(const FfnConfig& c) {
   if (c.stages < 2 || c.stages > kFfnMaxStages) return "stages: 2 to 8";
   if (c.staging < 1 || c.staging > 2) return "staging: 1 or 2";
   if (c.dynamic < 0 || c.dynamic > 1) return "dynamic: 0 or 1";
+  if (c.split != 1 && c.split != 2 && c.split != 4) return "split: 1, 2 and 4 are built";
   if (c.grouped < 0 || c.grouped > 1) return "grouped: 0 or 1";
   if (c.rows * c.cols > 40 * 512) return "rows x cols: more sums than two consumer warpgroups have registers for";
   if (ffn_shared_bytes(c) > kSharedMemoryLimit) return "shared memory: more than a block's 232448 bytes";
@@ -90,13 +101,17 @@ RAMP_HD constexpr const char* ffn_refusal(const FfnConfig& c) {
 RAMP_HD constexpr int ffn_slices(const FfnConfig& c, int intermediate) { return ceil_div(intermediate, c.cols / 2); }
 
 RAMP_HD constexpr Grid ffn_grid(const FfnConfig& c, int intermediate, int blocks) {
-  return Grid{{{c.rows, ffn_slices(c, intermediate), blocks}, {}}, 1};
+  return Grid{{{c.rows, ffn_slices(c, intermediate), blocks / c.split}, {}}, 1};
 }
 
 // Experts whose first row tile belongs to a fixed block from the start, so that its weights can be requested before
-// the routing is known: block b holds slice b % slices of expert b / slices.
-RAMP_HD constexpr int ffn_owned_experts(int slices, int blocks, int experts) {
-  return blocks / slices < experts ? blocks / slices : experts;
+// the routing is known: block b (with `split`: cluster b) holds slice b % slices of expert b / slices.
+RAMP_HD constexpr int ffn_owned_experts(const FfnConfig& c, int intermediate, int blocks, int experts) {
+  const int whole = blocks / c.split / ffn_slices(c, intermediate);
+  return whole < experts ? whole : experts;
 }
+
+// Part `rank` of `all` blocks of 128 (or 256) columns: begin and, with rank + 1, end.
+RAMP_HD constexpr int ffn_part(int all, int rank, int split) { return all * rank / split; }
 
 }  // namespace ramp

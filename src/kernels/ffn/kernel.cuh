@@ -11,8 +11,13 @@
 // holds gate and up of the same 64 columns in the same registers; for down 256 output columns of one 128-slice of h.
 // In the down phase the warpgroups take units in turn: neither waits for the other, and an output row is 512 bytes.
 //
+// With `split`, the blocks of a cluster share an item: each multiplies its part of d in the up projection, the sums meet
+// so that each block activates a part of the rows, and the quantised rows go to all, each of which then computes its
+// part of the output columns.
+//
 // Barriers: full[s] counts 96 gather threads and the copy engine; empty[s] one lane of each consumer warp;
-// item_full[i] the scheduler; item_empty[i] one lane of each gather and consumer warp.
+// item_full[i] the scheduler; rows_full[i] one lane of each gather warp; item_empty[i] one lane of each gather and
+// consumer warp; sums_full and middle_full count the bytes that the cluster's blocks send each other.
 #pragma once
 
 #include "kernels/ffn/config.h"
@@ -30,13 +35,19 @@ constexpr int kConsumerWarps = 4 * kFfnConsumers;
 // Addresses in shared memory that hold for every entry.
 struct FfnShared {
   u32 ring;      // weight units, on 1,024 bytes
-  u32 barriers;  // full, empty, item_full, item_empty
+  u32 barriers;  // full, empty, item_full, item_empty, rows_full
   char* base;    // generic address of `ring`
+  u32 rank;      // of this block in its cluster
 
   __device__ u32 full(int s) const { return barriers + s * 8; }
   __device__ u32 empty(int s) const { return barriers + (kFfnMaxStages + s) * 8; }
   __device__ u32 item_full(int i) const { return barriers + (2 * kFfnMaxStages + i) * 8; }
   __device__ u32 item_empty(int i) const { return barriers + (2 * kFfnMaxStages + kFfnItemSlots + i) * 8; }
+  __device__ u32 rows_full(int i) const { return barriers + (2 * kFfnMaxStages + 2 * kFfnItemSlots + i) * 8; }
+  __device__ u32 sums_full() const { return barriers + (2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8; }
+  __device__ u32 middle_full() const { return sums_full() + 8; }
+  __device__ u32 claim(int i) const { return sums_full() + 16 + i * 8; }
+  __device__ u32 claimed(int i) const { return sums_full() + 32 + i * 4; }  // the items themselves, an int each
 };
 
 // A place in a ring of kDepth and the phase that a wait there looks for.
@@ -49,11 +60,15 @@ struct RingCursor {
   }
 };
 
-// What everybody in the block needs to know of an item.  rows == 0: the block's first item turned out to have no
-// tokens, and `slice` units of it were requested in vain; rows < 0: no more items.
+// What everybody in the block needs to know of an item.
 struct ItemHead {
-  int expert, slice, rows, unused;
+  int expert, slice;
+  int rows;  // of the tile, or one of:
+  int row0;  // first row, in the order grouped by expert
 };
+constexpr int kOwnedItem = 0;   // the block's first item, published before the routing is known: rows = min(n_e, tile);
+                                // they stand in `head`, and if there are none the units requested so far are dropped
+constexpr int kNoMoreItems = -1;
 
 template <FfnConfig kConfig>
 struct FfnEntry {
@@ -66,8 +81,29 @@ struct FfnEntry {
   __device__ static ItemHead* head(const FfnShared& s, int i) {
     return reinterpret_cast<ItemHead*>(s.base + layout.items + i * layout.item_bytes);
   }
-  __device__ static int* tokens(const FfnShared& s, int i) { return reinterpret_cast<int*>(head(s, i) + 1); }
-  __device__ static float* gates(const FfnShared& s, int i) { return reinterpret_cast<float*>(tokens(s, i) + kRows); }
+  __device__ static Row* rows(const FfnShared& s, int i) { return reinterpret_cast<Row*>(head(s, i) + 1); }
+  // Units of its own item that a block asks for before it knows the routing.
+  __device__ static int prefilled(const FfnShared& s, const FfnArgs& a, int slice) {
+    return min(a.prefill, groups(a, slice) * (up_end(s, a) - up_begin(s, a)));
+  }
+  // Rows of the tile: for an owned item each thread looks the count up for itself, one latency for all.
+  __device__ static int num_rows(const FfnArgs& a, const ItemHead& h) {
+    return h.rows == kOwnedItem ? min(load_cg(a.counts + h.expert), kRows) : h.rows;
+  }
+  static constexpr int kSplit = kConfig.split;
+  // This block's blocks of d: 128 columns each of the up projection's input, 256 each of the output.
+  __device__ static int up_begin(const FfnShared& s, const FfnArgs& a) {
+    return ffn_part(a.hidden / kScaleGroup, s.rank, kSplit);
+  }
+  __device__ static int up_end(const FfnShared& s, const FfnArgs& a) {
+    return ffn_part(a.hidden / kScaleGroup, s.rank + 1, kSplit);
+  }
+  __device__ static int down_begin(const FfnShared& s, const FfnArgs& a) {
+    return ffn_part(ceil_div(a.hidden, kFfnUnitCols), s.rank, kSplit);
+  }
+  __device__ static int down_end(const FfnShared& s, const FfnArgs& a) {
+    return ffn_part(ceil_div(a.hidden, kFfnUnitCols), s.rank + 1, kSplit);
+  }
   // 128-blocks of h in a slice; the last slice may be short.
   __device__ static int groups(const FfnArgs& a, int slice) {
     return min(kGroups, a.intermediate / kScaleGroup - slice * kGroups);
@@ -90,13 +126,16 @@ __device__ __forceinline__ void load_down_unit(const FfnShared& s, const TensorM
               policy);
 }
 
-// The first `units` up units of a (expert, slice), before anything is known of the routing.
-template <int kGroups>
+// The first up units of the block's own (expert, slice), before anything is known of the routing.
+template <class E>
 __device__ __forceinline__ void prefill(const FfnShared& s, const FfnArgs& a, const TensorMap* w13, int expert,
                                         int slice, u64 policy) {
-  const int groups = min(kGroups, a.intermediate / kScaleGroup - slice * kGroups);
-  for (int u = 0; u < a.prefill; ++u)
-    load_up_unit(s, w13, u, expert, slice * kGroups + u % groups, u / groups, policy);
+  const int groups = E::groups(a, slice), begin = E::up_begin(s, a), count = E::prefilled(s, a, slice);
+  const int h_block = slice * E::kGroups, units = groups * (E::up_end(s, a) - begin);
+  for (int u = 0; u < count; ++u)
+    load_up_unit(s, w13, u, expert, h_block + u % groups, begin + u / groups, policy);
+  for (int u = count; u < min(count + a.prefetch, units); ++u)
+    tma_prefetch_4d(w13, (begin + u / groups) * kScaleGroup, (h_block + u % groups) * kScaleGroup, 0, expert);
 }
 
 template <class E>
@@ -104,36 +143,54 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
                                          const TensorMap* w2, u64 policy) {
   const int lane = threadIdx.x;
   const int slices = ffn_slices(E::config, a.intermediate);
+  const int block = blockIdx.x / E::kSplit, blocks = gridDim.x / E::kSplit;  // clusters, if there are any
   const int owned_blocks = a.owned_experts * slices;
-  const int k_blocks = a.hidden / kScaleGroup, d_blocks = ceil_div(a.hidden, kFfnUnitCols);
+  const int k_begin = E::up_begin(s, a), k_end = E::up_end(s, a);
+  const int d_begin = E::down_begin(s, a), d_end = E::down_end(s, a);
   const int claimable = load_cg(&a.state->tiles) * slices;
   RingCursor<E::config.stages> unit;
   RingCursor<kFfnItemSlots> item;
   item.phase = unit.phase = 1;  // the first turn finds every place empty
 
   int skip = 0;  // units of the item that were requested already
-  auto publish = [&](ItemHead h, int row0) {
+  auto publish = [&](ItemHead h) {
     mbarrier_wait(s.item_empty(item.slot), item.phase);
-    for (int r = lane; r < h.rows; r += 32) {
-      E::tokens(s, item.slot)[r] = load_cg(a.row_token + row0 + r);
-      E::gates(s, item.slot)[r] = load_cg(a.row_gate + row0 + r);
+    if (lane == 0) {
+      *E::head(s, item.slot) = h;
+      mbarrier_arrive(s.item_full(item.slot));
     }
-    if (lane == 0) *E::head(s, item.slot) = h;
-    __syncwarp();
-    if (lane == 0) mbarrier_arrive(s.item_full(item.slot));
     item.next();
   };
 
   // By stride the blocks that own no first item come first.
-  int stride_next = (static_cast<int>(blockIdx.x) - owned_blocks + static_cast<int>(gridDim.x)) % gridDim.x;
+  int stride_next = (block - owned_blocks + blocks) % blocks;
   int next = 0;  // lane 0's
+  // In a cluster the first block claims for all.  It is never more than two claims ahead of the others: its ring holds
+  // about an item, and the blocks meet in every item's activation.
+  RingCursor<2> mail, mail_out;
   auto claim = [&] {
-    if constexpr (E::config.dynamic) {
-      next = atomicAdd(&a.state->claim, 1);
-    } else {
+    if constexpr (!E::config.dynamic) {
       next = stride_next;
-      stride_next += gridDim.x;
+      stride_next += blocks;
+    } else if constexpr (E::kSplit == 1) {
+      next = atomicAdd(&a.state->claim, 1);
+    } else if (s.rank == 0) {
+      const u32 item_index = atomicAdd(&a.state->claim, 1);
+      for (int r = 0; r < E::kSplit; ++r)
+        store_async_4(map_to_rank(s.claimed(mail_out.slot), r), map_to_rank(s.claim(mail_out.slot), r), item_index);
+      mail_out.next();
     }
+  };
+  auto claimed_item = [&]() -> int {
+    if constexpr (E::config.dynamic && E::kSplit > 1) {
+      if (lane == 0) {
+        mbarrier_arrive_expect(s.claim(mail.slot), 4);
+        mbarrier_wait_cluster(s.claim(mail.slot), mail.phase);
+        next = *reinterpret_cast<volatile int*>(s.base + (s.claimed(mail.slot) - s.ring));
+      }
+      mail.next();
+    }
+    return __shfl_sync(~0u, next, 0);
   };
 
   // Keeps the ring full with the units of an item.  The next item is claimed before the down phase: late enough that
@@ -142,14 +199,14 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
     const int groups = E::groups(a, h.slice), h_block = h.slice * E::kGroups;
     if (lane == 0) {
       int n = 0;
-      for (int k = 0; k < k_blocks; ++k)
+      for (int k = k_begin; k < k_end; ++k)
         for (int g = 0; g < groups; ++g, ++n, unit.next()) {
           if (n < skip) continue;
           mbarrier_wait(s.empty(unit.slot), unit.phase);
           load_up_unit(s, w13, unit.slot, h.expert, h_block + g, k, policy);
         }
       claim();
-      for (int d = 0; d < d_blocks; ++d)
+      for (int d = d_begin; d < d_end; ++d)
         for (int g = 0; g < groups; ++g, unit.next()) {
           mbarrier_wait(s.empty(unit.slot), unit.phase);
           load_down_unit(s, w2, unit.slot, h.expert, h_block + g, d, policy);
@@ -160,23 +217,20 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
   };
 
   bool claimed = false;
-  if (static_cast<int>(blockIdx.x) < owned_blocks) {
-    const int expert = blockIdx.x / slices, slice = blockIdx.x % slices;
-    const int n = load_cg(a.counts + expert);
-    if (n > 0) {
-      const ItemHead h{expert, slice, min(n, E::kRows), 0};
-      publish(h, load_cg(a.row_base + expert));
-      skip = a.prefill;
+  if (block < owned_blocks) {
+    const ItemHead h{block / slices, block % slices, kOwnedItem, 0};
+    publish(h);
+    if (E::num_rows(a, h) > 0) {
+      skip = E::prefilled(s, a, h.slice);
       run(h);
       claimed = true;
-    } else if (a.prefill > 0) {
-      publish(ItemHead{expert, a.prefill, 0, 0}, 0);
-      for (int u = 0; u < a.prefill; ++u) unit.next();
+    } else {
+      for (int u = 0; u < E::prefilled(s, a, h.slice); ++u) unit.next();
     }
   }
   if (!claimed && lane == 0) claim();
   for (;;) {
-    const int index = __shfl_sync(~0u, next, 0);
+    const int index = claimed_item();
     if (index >= claimable) break;
     int tile = index / slices, slice = index % slices;
     int4 t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
@@ -186,11 +240,11 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
       tile = t.z + at % t.w;
       t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
     }
-    const ItemHead h{t.x & 0xffff, slice, t.x >> 16, 0};
-    publish(h, t.y);
+    const ItemHead h{t.x & 0xffff, slice, t.x >> 16, t.y};
+    publish(h);
     run(h);
   }
-  publish(ItemHead{0, 0, -1, 0}, 0);
+  publish(ItemHead{0, 0, kNoMoreItems, 0});
 }
 
 // ---- producer: rows and scales --------------------------------------------------------------------------------------
@@ -199,8 +253,9 @@ template <class E>
 __device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
   const int thread = threadIdx.x - 32;  // 0 .. 95
   constexpr int kChunks = E::kRowBytes / 16, kMine = ceil_div(kChunks, kFfnGatherThreads);
-  const int k_blocks = a.hidden / kScaleGroup, d_blocks = ceil_div(a.hidden, kFfnUnitCols);
-  const int h_blocks = a.intermediate / kScaleGroup;
+  const int k_blocks = a.hidden / kScaleGroup, h_blocks = a.intermediate / kScaleGroup;
+  const int k_begin = E::up_begin(s, a), k_end = E::up_end(s, a);
+  const int d_begin = E::down_begin(s, a), d_end = E::down_end(s, a);
   RingCursor<E::config.stages> unit;
   RingCursor<kFfnItemSlots> item;
   unit.phase = 1;
@@ -208,28 +263,37 @@ __device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
   for (;; item.next()) {
     mbarrier_wait(s.item_full(item.slot), item.phase);
     const ItemHead h = *E::head(s, item.slot);
-    if (h.rows < 0) break;
-    if (h.rows == 0) {
-      for (int u = 0; u < h.slice; ++u, unit.next()) copy_async_arrive(s.full(unit.slot));
+    if (h.rows == kNoMoreItems) break;
+    const Row* rows = h.rows == kOwnedItem ? a.head + h.expert * kHeadRows : a.rows + h.row0;
+    const int num_rows = E::num_rows(a, h);
+    u32 from[kMine];  // the row's token, then its place in units of 16 bytes (32 bits reach 64 GB); kNothing: no row
+    constexpr u32 kNothing = ~0u;
+    // Of an owned item the rows are asked for before their number is known: what lies behind them is not used.
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) from[i] = load_cg(&rows[min((thread + i * kFfnGatherThreads) / 8, E::kRows - 1)].token);
+    const int2 row = load_cg(reinterpret_cast<const int2*>(rows + min(thread, E::kRows - 1)));
+    if (thread < E::kRows) *reinterpret_cast<int2*>(E::rows(s, item.slot) + thread) = row;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(s.rows_full(item.slot));
+
+    if (num_rows == 0) {
+      for (int u = 0; u < E::prefilled(s, a, h.slice); ++u, unit.next()) copy_async_arrive(s.full(unit.slot));
     } else {
-      u32 from[kMine];  // in units of 16 bytes, so that 32 bits reach 64 GB; kNothing: no row there
-      constexpr u32 kNothing = ~0u;
 #pragma unroll
       for (int i = 0; i < kMine; ++i) {
-        const int chunk = thread + i * kFfnGatherThreads, row = chunk / 8;
-        from[i] = chunk < kChunks && row < h.rows
-                      ? static_cast<u32>(E::tokens(s, item.slot)[row]) * static_cast<u32>(a.hidden / 16) + chunk % 8
+        const int chunk = thread + i * kFfnGatherThreads;
+        from[i] = chunk < kChunks && chunk / 8 < num_rows
+                      ? from[i] * static_cast<u32>(a.hidden / 16) + chunk % 8
                       : kNothing;
       }
-      const float* from_scale =
-          thread < h.rows ? a.rows_scale + static_cast<long long>(E::tokens(s, item.slot)[thread]) * k_blocks : nullptr;
+      const float* from_scale = thread < num_rows ? a.rows_scale + static_cast<long long>(row.x) * k_blocks : nullptr;
       const int groups = E::groups(a, h.slice), h_block = h.slice * E::kGroups;
       const float* up_scale = a.scale13 + (static_cast<long long>(h.expert) * 2 * h_blocks + h_block) * k_blocks;
       const float* down_scale = a.scale2 + static_cast<long long>(h.expert) * k_blocks * h_blocks + h_block;
       // The last two threads bring the two weight scales of a unit.
       const int which = thread - (kFfnGatherThreads - 2);
 
-      for (int k = 0; k < k_blocks; ++k)
+      for (int k = k_begin; k < k_end; ++k)
         for (int g = 0; g < groups; ++g, unit.next()) {
           mbarrier_wait(s.empty(unit.slot), unit.phase);
           if (g == 0) {  // the tile's rows serve all groups of this k
@@ -248,7 +312,7 @@ __device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
                          up_scale + (static_cast<long long>(which) * h_blocks + g) * k_blocks + k);
           copy_async_arrive(s.full(unit.slot));
         }
-      for (int d = 0; d < d_blocks; ++d)
+      for (int d = d_begin; d < d_end; ++d)
         for (int g = 0; g < groups; ++g, unit.next()) {
           mbarrier_wait(s.empty(unit.slot), unit.phase);
           const int row = d * (kFfnUnitCols / kScaleGroup) + which;  // 128-block of the output; the last may be missing
@@ -295,7 +359,8 @@ struct Consumer {
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   RingCursor<E::config.stages> unit;
   RingCursor<kFfnItemSlots> item;
-  int buffer = 0;  // staging
+  int buffer = 0;         // staging
+  u32 cluster_phase = 0;  // of the barriers sums_full and middle_full
 
   __device__ __forceinline__ void release(int slot) const {
     __syncwarp();
@@ -333,7 +398,7 @@ struct Consumer {
 
   // Gate and up of this warpgroup's 64 columns of each 128-block.
   __device__ __forceinline__ void up(float (&gate)[E::kGroups][N / 2], float (&upper)[E::kGroups][N / 2], int groups) {
-    const int k_blocks = a.hidden / kScaleGroup;
+    const int k_blocks = E::up_end(s, a) - E::up_begin(s, a);
 #pragma unroll
     for (int g = 0; g < E::kGroups; ++g)
 #pragma unroll
@@ -378,54 +443,119 @@ struct Consumer {
     }
   }
 
-  // SwiGLU in place in `gate`, then e4m3 per token and 128 columns into shared memory, and beside it the scale that
-  // undoes it, with the router's weight folded in after quantising.
-  __device__ __forceinline__ void activate(float (&gate)[E::kGroups][N / 2],
-                                           const float (&upper)[E::kGroups][N / 2]) const {
-    float* amax = reinterpret_cast<float*>(s.base + E::layout.amax);  // [groups][8 warps][rows]
-    const int column = group * 64 + warp * 16 + lane / 4;             // and + 8
-    const int token = lane % 4 * 2;                                   // and + 1, + 8j
+  // SwiGLU, then e4m3 per token and 128 columns, and beside it the scale that undoes it with the router's weight folded
+  // in after quantising.  The sums pass through shared memory so that a warp gets a whole row of 128 columns and finds
+  // its largest element by shuffles.
+  //
+  // In a cluster every thread sends all it has to one block (split 4: rows 8j + 2r and 8j + 2r + 1 go to block r), that
+  // block adds what it got from everybody in order of rank, and sends the quantised rows to all.  No buffer can be
+  // overwritten too early: a block sends its sums of the next item after its down phase, hence after it got all rows of
+  // this item, which were made from all sums of this item.
+  __device__ __forceinline__ void activate(const float (&gate)[E::kGroups][N / 2], const float (&upper)[E::kGroups][N / 2],
+                                           u32 phase) const {
+    if constexpr (E::kSplit == 1) {
+      bulk_wait_read();  // the staging buffers carry the sums
 #pragma unroll
-    for (int g = 0; g < E::kGroups; ++g) {
+      for (int g = 0; g < E::kGroups; ++g) {
+        named_barrier(kAllConsumers, 128 * kFfnConsumers);  // also: everybody is done with the last intermediate
+        send_sums(gate[g], upper[g], 0);
+        named_barrier(kAllConsumers, 128 * kFfnConsumers);
+#pragma unroll 2
+        for (int row = group * 4 + warp; row < N; row += kConsumerWarps) activate_row(g, row, 0);
+      }
+      fence_proxy_async();
+      named_barrier(kAllConsumers, 128 * kFfnConsumers);
+    } else {
+      if (threadIdx.x == 128) {
+        mbarrier_arrive_expect(s.sums_full(), kConsumerWarps * 32 * N * E::kGroups * 4);
+        mbarrier_arrive_expect(s.middle_full(), E::kGroups * N * (kScaleGroup + 4));
+      }
 #pragma unroll
-      for (int i = 0; i < N / 2; ++i) gate[g][i] = gate[g][i] / (1.0f + __expf(-gate[g][i])) * upper[g][i];
+      for (int g = 0; g < E::kGroups; ++g) send_sums(gate[g], upper[g], g);
+      mbarrier_wait_cluster(s.sums_full(), phase);
+      constexpr int kMine = N / E::kSplit, kOfEight = 8 / E::kSplit;  // rows of this block, and of each eight
+#pragma unroll 2
+      for (int task = group * 4 + warp; task < E::kGroups * kMine; task += kConsumerWarps) {
+        const int m = task % kMine;
+        activate_row(task / kMine, m / kOfEight * 8 + s.rank * kOfEight + m % kOfEight, task / kMine);
+      }
+      mbarrier_wait_cluster(s.middle_full(), phase);
+      fence_proxy_async();
+    }
+  }
+
+  static constexpr int kLanes = 32 / E::kSplit;  // of a warp that send to the same block
+  static constexpr int kPerGate = 4 / E::kSplit;  // of four lanes with neighbouring tokens
+  static constexpr int kSumsPitch = ffn_sums_pitch(E::config);
+
+  // Four sums (two columns of two tokens) a store; `place` numbers the 128-blocks in the buffer.
+  __device__ __forceinline__ void send_sums(const float (&gate)[N / 2], const float (&upper)[N / 2], int place) const {
+    const int q = lane / 4 * kPerGate + lane % kPerGate;
+    const u32 at = s.ring + E::layout.sums + (s.rank * kConsumerWarps + group * 4 + warp) * kSumsPitch +
+                   (place * (N / 4) * kLanes + q) * 16;
+    const int to_rank = lane % 4 / kPerGate;
+    const u32 to = E::kSplit == 1 ? at : map_to_rank(at, to_rank);
+    const u32 bar = E::kSplit == 1 ? 0 : map_to_rank(s.sums_full(), to_rank);
 #pragma unroll
-      for (int t = 0; t < N / 4; ++t) {
-        const int i = t / 2 * 4 + t % 2;
-        float m = fmaxf(fabsf(gate[g][i]), fabsf(gate[g][i + 2]));
-        m = fmaxf(m, __shfl_xor_sync(~0u, m, 4));
-        m = fmaxf(m, __shfl_xor_sync(~0u, m, 8));
-        m = fmaxf(m, __shfl_xor_sync(~0u, m, 16));
-        if (lane < 4) amax[(g * kConsumerWarps + group * 4 + warp) * N + t / 2 * 8 + token + t % 2] = m;
+    for (int j = 0; j < N / 8; ++j) {
+      const u32 gate_to = to + j * kLanes * 16, up_to = to + (N / 8 + j) * kLanes * 16;
+      if constexpr (E::kSplit == 1) {
+        store_shared_16(gate_to, gate[4 * j], gate[4 * j + 1], gate[4 * j + 2], gate[4 * j + 3]);
+        store_shared_16(up_to, upper[4 * j], upper[4 * j + 1], upper[4 * j + 2], upper[4 * j + 3]);
+      } else {
+        store_async_16(gate_to, bar, gate[4 * j], gate[4 * j + 1], gate[4 * j + 2], gate[4 * j + 3]);
+        store_async_16(up_to, bar, upper[4 * j], upper[4 * j + 1], upper[4 * j + 2], upper[4 * j + 3]);
       }
     }
-    named_barrier(kAllConsumers, 128 * kFfnConsumers);  // also: everybody is done with the last intermediate
-    const float* router = E::gates(s, item.slot);
-    float* scale = reinterpret_cast<float*>(s.base + E::layout.scales_mid);
+  }
+
+  // One row of a 128-block by one warp: lane l has columns 4l .. 4l + 3.
+  __device__ __forceinline__ void activate_row(int g, int row, int place) const {
+    const char* sums = s.base + E::layout.sums + lane / 4 * kSumsPitch;
+    float value[4], amax = 0;
 #pragma unroll
-    for (int g = 0; g < E::kGroups; ++g)
+    for (int j = 0; j < 4; ++j) {  // who held the column, and where in its fragment
+      const int within = lane % 4 * 4 + j;
+      const int q = within % 8 * kPerGate + row % 8 / 2 % kPerGate;
+      const int at = ((place * (N / 4) + row / 8) * kLanes + q) * 16 + (within / 8 * 2 + row % 2) * 4;
+      float gate = 0, upper = 0;
 #pragma unroll
-      for (int t = 0; t < N / 4; ++t) {
-        const int row = t / 2 * 8 + token + t % 2, i = t / 2 * 4 + t % 2;
-        float m = 0;
-#pragma unroll
-        for (int w = 0; w < kConsumerWarps; ++w) m = fmaxf(m, amax[(g * kConsumerWarps + w) * N + row]);
-        const float step = group_scale(m);
-        const u16 q = pack_e4m3(quantise_divide(gate[g][i], step), quantise_divide(gate[g][i + 2], step));
-        char* to = s.base + E::layout.intermediate + g * E::kRowBytes + row * kScaleGroup;
-        to[(column / 16 ^ row % 8) * 16 + column % 16] = static_cast<char>(q & 0xff);
-        to[((column + 8) / 16 ^ row % 8) * 16 + (column + 8) % 16] = static_cast<char>(q >> 8);
-        if (warp == 0 && group == 0 && lane < 4) scale[g * N + row] = __fmul_rn(step, router[row]);
+      for (int r = 0; r < E::kSplit; ++r) {
+        const char* from = sums + r * kConsumerWarps * kSumsPitch + at;
+        gate += *reinterpret_cast<const float*>(from);
+        upper += *reinterpret_cast<const float*>(from + N / 8 * kLanes * 16);
       }
-    fence_proxy_async();
-    named_barrier(kAllConsumers, 128 * kFfnConsumers);
+      value[j] = __fdividef(gate, 1.0f + __expf(-gate)) * upper;
+      amax = fmaxf(amax, fabsf(value[j]));
+    }
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2) amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, d));
+    const float step = group_scale(amax), inverse = __frcp_rn(step);
+    const u32 packed =
+        pack_e4m3(quantise_divide(value[0], step, inverse), quantise_divide(value[1], step, inverse)) |
+        static_cast<u32>(pack_e4m3(quantise_divide(value[2], step, inverse), quantise_divide(value[3], step, inverse))) << 16;
+    const float scale = __fmul_rn(step, E::rows(s, item.slot)[row].gate);
+    const u32 to = s.ring + E::layout.intermediate + g * E::kRowBytes + row * kScaleGroup +
+                   (lane / 4 ^ row % 8) * 16 + lane % 4 * 4;
+    const u32 scale_to = s.ring + E::layout.scales_mid + (g * N + row) * 4;
+    if constexpr (E::kSplit == 1) {
+      store_shared_4(to, packed);
+      if (lane == 0) store_shared_4(scale_to, __float_as_uint(scale));
+    } else {
+#pragma unroll
+      for (int r = 0; r < E::kSplit; ++r) {
+        const u32 bar = map_to_rank(s.middle_full(), r);
+        store_async_4(map_to_rank(to, r), bar, packed);
+        if (lane == 0) store_async_4(map_to_rank(scale_to, r), bar, __float_as_uint(scale));
+      }
+    }
   }
 
   // Output columns d_block * 256 .. + 255 of the tile's rows, in this warpgroup alone.
   __device__ __forceinline__ void down(int d_block, int groups, int rows) {
     const u32 staging = s.ring + E::layout.staging + (group * E::config.staging + buffer) * N * kFfnStagingPitch;
     if constexpr (E::config.staging == 1) {
-      if (warp == 0) bulk_wait_read();
+      bulk_wait_read();
       named_barrier(kOneWarpgroup + group, 128);
     }
     if constexpr (E::kGroups == 1) {
@@ -482,16 +612,14 @@ struct Consumer {
     }
     fence_proxy_async();
     if constexpr (E::config.staging == 2) {
-      if (warp == 0) bulk_wait_read();  // the other buffer, which the next unit writes
+      bulk_wait_read();  // the other buffer, which the next unit writes
     }
     named_barrier(kOneWarpgroup + group, 128);
-    if (warp == 0) {
-      const int bytes = min(kFfnUnitCols, a.hidden - d_block * kFfnUnitCols) * 2;
-      for (int r = lane; r < rows; r += 32)
-        bulk_add_bf16(a.output + static_cast<long long>(E::tokens(s, item.slot)[r]) * a.hidden + d_block * kFfnUnitCols,
-                      staging + r * kFfnStagingPitch, bytes);
-      bulk_commit();
-    }
+    const int bytes = min(kFfnUnitCols, a.hidden - d_block * kFfnUnitCols) * 2;
+    for (int r = warp + 4 * lane; r < rows; r += 128)  // a warp issues row after row, so all four share them
+      bulk_add_bf16(a.output + static_cast<long long>(E::rows(s, item.slot)[r].token) * a.hidden + d_block * kFfnUnitCols,
+                    staging + r * kFfnStagingPitch, bytes);
+    bulk_commit();
     if constexpr (E::config.staging == 2) buffer ^= 1;
   }
 
@@ -514,13 +642,14 @@ struct Consumer {
   }
 
   __device__ __forceinline__ void run() {
-    const int d_blocks = ceil_div(a.hidden, kFfnUnitCols);
+    const int d_begin = E::down_begin(s, a), d_end = E::down_end(s, a);
     for (;; item.next()) {
       mbarrier_wait(s.item_full(item.slot), item.phase);
       const ItemHead h = *E::head(s, item.slot);
-      if (h.rows < 0) break;
-      if (h.rows == 0) {
-        for (int u = 0; u < h.slice; ++u, unit.next()) {
+      if (h.rows == kNoMoreItems) break;
+      const int num_rows = E::num_rows(a, h);
+      if (num_rows == 0) {
+        for (int u = 0; u < E::prefilled(s, a, h.slice); ++u, unit.next()) {
           mbarrier_wait(s.full(unit.slot), unit.phase);
           release(unit.slot);
         }
@@ -529,11 +658,13 @@ struct Consumer {
         {
           float gate[E::kGroups][N / 2], upper[E::kGroups][N / 2];
           up(gate, upper, groups);
-          activate(gate, upper);
+          mbarrier_wait(s.rows_full(item.slot), item.phase);
+          activate(gate, upper, cluster_phase);
+          cluster_phase ^= 1;
         }
-        for (int d = 0; d < d_blocks; ++d) {
-          if (d % kFfnConsumers == group) {
-            down(d, groups, h.rows);
+        for (int d = d_begin; d < d_end; ++d) {
+          if ((d - d_begin) % kFfnConsumers == group) {
+            down(d, groups, num_rows);
           } else {
             for (int g = 0; g < groups; ++g, unit.next()) {
               mbarrier_wait(s.full(unit.slot), unit.phase);
@@ -545,7 +676,7 @@ struct Consumer {
       __syncwarp();
       if (lane == 0) mbarrier_arrive(s.item_empty(item.slot));
     }
-    if (warp == 0) bulk_wait();
+    bulk_wait();
   }
 };
 
@@ -572,7 +703,9 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
   s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
   s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
   s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
-  constexpr int kGroups = ffn_groups(kMenu[0]);
+  using First = FfnEntry<kMenu[0]>;  // entries of a menu share tile width and split, so the first units are the same
+  constexpr int kSplit = First::kSplit;
+  s.rank = blockIdx.x % kSplit;
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < kFfnMaxStages; ++i) {
@@ -582,13 +715,21 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
     for (int i = 0; i < kFfnItemSlots; ++i) {
       mbarrier_init(s.item_full(i), 1);
       mbarrier_init(s.item_empty(i), kFfnGatherThreads / 32 + kConsumerWarps);
+      mbarrier_init(s.rows_full(i), kFfnGatherThreads / 32);
     }
+    mbarrier_init(s.sums_full(), 1);
+    mbarrier_init(s.middle_full(), 1);
+    mbarrier_init(s.claim(0), 1);
+    mbarrier_init(s.claim(1), 1);
     fence_mbarrier_init();
-    const int slices = ceil_div(a.intermediate, kGroups * kScaleGroup);
-    if (static_cast<int>(blockIdx.x) < a.owned_experts * slices)
-      prefill<kGroups>(s, a, w13, blockIdx.x / slices, blockIdx.x % slices, policy_evict_first());
+    const int slices = ffn_slices(First::config, a.intermediate), block = blockIdx.x / kSplit;
+    if (block < a.owned_experts * slices)
+      prefill<First>(s, a, w13, block / slices, block % slices, policy_evict_first());
   }
-  __syncthreads();
+  if constexpr (kSplit == 1)
+    __syncthreads();
+  else
+    cluster_sync();  // nobody sends to a block whose barriers don't stand yet
 
   if (threadIdx.x < 128) {
     give_registers<kFfnProducerRegisters>();

@@ -27,8 +27,9 @@ int deepest(FfnConfig c) {
 }  // namespace
 
 std::string ffn_label(const FfnConfig& c) {
-  return fmt::format("f1-r{}-c{}-s{}-w{}-{}{}", c.rows, c.cols, c.stages, c.staging,
-                     c.dynamic ? "dynamic" : "static", c.grouped ? "-grouped" : "");
+  return fmt::format("f1-r{}-c{}-s{}-w{}-{}{}{}", c.rows, c.cols, c.stages, c.staging,
+                     c.dynamic ? "dynamic" : "static", c.split > 1 ? fmt::format("-x{}", c.split) : "",
+                     c.grouped ? "-grouped" : "");
 }
 
 std::string ffn_knobs(const FfnConfig& c) {
@@ -73,7 +74,7 @@ FfnConfig ffn_from_label(const std::string& label) {
               "`ramp check --list` prints all of them");
 }
 
-std::string ffn_occupancy(const FfnConfig& c) { return fmt::format("1x{}-c{}", kFfnThreads, c.cols); }
+std::string ffn_occupancy(const FfnConfig& c) { return fmt::format("1x{}-c{}-x{}", kFfnThreads, c.cols, c.split); }
 
 std::vector<FfnConfig> ffn_space() {
   std::vector<FfnConfig> space;

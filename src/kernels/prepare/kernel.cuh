@@ -17,9 +17,13 @@ constexpr int kPrepareThreads = 1024;
 constexpr int kPrepareWarps = kPrepareThreads / 32;
 constexpr int kPairsInRegisters = 4;  // a lane's, so 4,096 pairs are read once
 
-// Dynamic shared memory of block 0: the warps' counts, then per expert the counts, bases and every entry's tile bases.
+// Counters of an expert, one a warp; the odd pitch spreads the experts over the banks.
+constexpr int kCounterPitch = kPrepareWarps + 1;
+
+// Dynamic shared memory of block 0: per expert the warps' counters, their sums over the warps before, the count, the
+// base and every entry's tile base.
 RAMP_HD constexpr int prepare_shared_bytes(int local_experts, int entries) {
-  return (kPrepareWarps + 2 + entries) * local_experts * 4;
+  return (kCounterPitch + kPrepareWarps + 2 + entries) * local_experts * 4;
 }
 
 struct PairCounts {
@@ -41,14 +45,15 @@ __device__ __forceinline__ int local_expert(const PrepareArgs& a, int i, int pai
 // Adds this warp's pairs to its counters; returns the place among those before it in the warp (garbage if expert < 0).
 __device__ __forceinline__ int rank_in_warp(int expert, int* counter, int lane) {
   const unsigned same = __match_any_sync(~0u, expert);
-  const int before = expert >= 0 ? counter[expert] : 0;
+  const int before = expert >= 0 ? counter[expert * kCounterPitch] : 0;
   __syncwarp();
-  if (expert >= 0 && lane == __ffs(same) - 1) counter[expert] = before + __popc(same);
+  if (expert >= 0 && lane == __ffs(same) - 1) counter[expert * kCounterPitch] = before + __popc(same);
   __syncwarp();
   return before + __popc(same & ((1u << lane) - 1));
 }
 
 __device__ __forceinline__ int inclusive_scan(int v, int lane) {
+#pragma unroll
   for (int d = 1; d < 32; d *= 2) {
     const int other = __shfl_up_sync(~0u, v, d);
     if (lane >= d) v += other;
@@ -56,40 +61,50 @@ __device__ __forceinline__ int inclusive_scan(int v, int lane) {
   return v;
 }
 
-__device__ __forceinline__ void place_row(const PrepareArgs& a, int row, int token, float gate) {
-  a.row_token[row] = token;
-  a.row_gate[row] = gate;
+// Row `rank` of an expert whose rows begin at `base`.
+__device__ __forceinline__ void place_row(const PrepareArgs& a, int expert, int base, int rank, Row row) {
+  const int2 packed = {row.token, __float_as_int(row.gate)};
+  *reinterpret_cast<int2*>(a.rows + base + rank) = packed;
+  if (rank < kHeadRows) *reinterpret_cast<int2*>(a.head + expert * kHeadRows + rank) = packed;
 }
 
+// The path of a small load is a chain of latencies, so what does not depend on the routing is fetched before the wait,
+// and the router's weights come with the ids although they are needed last.
 __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
   const int experts = a.local_experts;
-  int* warp_count = shared;                               // [warps][experts]
-  int* count = warp_count + kPrepareWarps * experts;      // [experts]
-  int* base = count + experts;                            // [experts]
-  int* tile_base = base + experts;                        // [entries][experts]
+  int* counters = shared;                          // [experts][kCounterPitch]
+  int* before = counters + kCounterPitch * experts;  // [experts][warps]
+  int* count = before + kPrepareWarps * experts;    // [experts]
+  int* base = count + experts;                      // [experts]
+  int* tile_base = base + experts;                  // [entries][experts]
   __shared__ float cost[kMaxMenu];
   __shared__ int tiles[kMaxMenu];
   __shared__ int total;
-  __shared__ PairCounts skipped_sum;
+  __shared__ int skipped_sum[3];
 
   const int pairs = a.ids ? a.tokens * a.top_k : 0;
   const int run = round_up(ceil_div(pairs, kPrepareWarps), 32);  // pairs of a warp
   const int begin = warp * run, rounds = run / 32;
   const bool keep = rounds <= kPairsInRegisters;
+  const MenuEntry entry = a.menu.entry[min(warp, a.menu.entries - 1)];
 
-  for (int i = tid; i < kPrepareWarps * experts; i += kPrepareThreads) warp_count[i] = 0;
-  if (tid == 0) skipped_sum = PairCounts{};
+  for (int i = tid; i < kCounterPitch * experts; i += kPrepareThreads) counters[i] = 0;
+  if (tid < 3) skipped_sum[tid] = 0;
   __syncthreads();
   wait_for_dependencies();
 
   int expert[kPairsInRegisters], rank[kPairsInRegisters];
-  int* counter = warp_count + warp * experts;
+  float gate[kPairsInRegisters];
+  int* counter = counters + warp;
   PairCounts skipped;
   if (keep) {
 #pragma unroll
-    for (int r = 0; r < kPairsInRegisters; ++r)
-      expert[r] = r < rounds ? local_expert(a, begin + r * 32 + lane, pairs, skipped) : -1;
+    for (int r = 0; r < kPairsInRegisters; ++r) {
+      const int i = begin + r * 32 + lane;
+      expert[r] = r < rounds ? local_expert(a, i, pairs, skipped) : -1;
+      gate[r] = r < rounds && i < pairs && a.gates ? load_cg(a.gates + i) : 1.0f;
+    }
 #pragma unroll
     for (int r = 0; r < kPairsInRegisters; ++r)
       if (r < rounds) rank[r] = rank_in_warp(expert[r], counter, lane);
@@ -97,60 +112,99 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
     for (int r = 0; r < rounds; ++r)
       rank_in_warp(local_expert(a, begin + r * 32 + lane, pairs, skipped), counter, lane);
   }
-  const int foreign = __reduce_add_sync(~0u, skipped.foreign), padded = __reduce_add_sync(~0u, skipped.padded),
-            invalid = __reduce_add_sync(~0u, skipped.invalid);
-  if (lane == 0 && foreign) atomicAdd(&skipped_sum.foreign, foreign);
-  if (lane == 0 && padded) atomicAdd(&skipped_sum.padded, padded);
-  if (lane == 0 && invalid) atomicAdd(&skipped_sum.invalid, invalid);
+  const int skips[3] = {__reduce_add_sync(~0u, skipped.foreign), __reduce_add_sync(~0u, skipped.padded),
+                        __reduce_add_sync(~0u, skipped.invalid)};
+#pragma unroll
+  for (int i = 0; i < 3; ++i)
+    if (lane == 0 && skips[i]) atomicAdd(&skipped_sum[i], skips[i]);
   __syncthreads();
 
-  for (int e = tid; e < experts; e += kPrepareThreads) {  // warps before this one, and the sum
-    int sum = 0;
-    for (int w = 0; w < kPrepareWarps; ++w) {
-      const int n = warp_count[w * experts + e];
-      warp_count[w * experts + e] = sum;
-      sum += n;
-    }
-    if (a.ready_counts) sum = max(0, load_cg(a.ready_counts + e));
-    count[e] = sum;
-    a.counts[e] = sum;
-  }
-  __syncthreads();
-
+  // n_e; with pairs it is summed by every warp that needs it, which is faster than to meet once more.
+  const auto count_of = [&](int e) {
+    if (e >= experts) return 0;
+    if (a.ready_counts) return max(0, load_cg(a.ready_counts + e));
+    int n = 0;
+#pragma unroll
+    for (int w = 0; w < kPrepareWarps; ++w) n += counters[e * kCounterPitch + w];
+    return n;
+  };
   if (warp < a.menu.entries) {  // Eq. 1 and Eq. 3, and where each expert's tiles would start
-    const Grid& grid = a.menu.entry[warp].grid;
     int row_tile_sum[Grid::kMaxPhases] = {}, active = 0, claimed = 0;
     for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, n = e < experts ? count[e] : 0;
-      for (int p = 0; p < grid.phases; ++p) row_tile_sum[p] += row_tiles(n, grid.phase[p]);
+      const int e = e0 + lane, n = count_of(e);
       active += n > 0;
-      const int mine = row_tiles(n, grid.phase[0]) - (n > 0 && e < a.owned_experts);
+      const int first_phase = row_tiles(n, entry.grid.phase[0]);
+      row_tile_sum[0] += first_phase;
+      if (entry.grid.phases > 1) row_tile_sum[1] += row_tiles(n, entry.grid.phase[1]);
+      const int mine = first_phase - (n > 0 && e < a.owned_experts);
       const int upto = inclusive_scan(mine, lane);
       if (e < experts) tile_base[warp * experts + e] = claimed + upto - mine;
       claimed += __shfl_sync(~0u, upto, 31);
     }
-    for (int d = 16; d > 0; d /= 2) {
-      active += __shfl_xor_sync(~0u, active, d);
-      for (int p = 0; p < Grid::kMaxPhases; ++p) row_tile_sum[p] += __shfl_xor_sync(~0u, row_tile_sum[p], d);
-    }
+    active = __reduce_add_sync(~0u, active);
+#pragma unroll
+    for (int p = 0; p < Grid::kMaxPhases; ++p) row_tile_sum[p] = __reduce_add_sync(~0u, row_tile_sum[p]);
     if (lane == 0) {
-      cost[warp] = predict_us(a.menu.entry[warp].theta, features(grid, row_tile_sum, active));
+      cost[warp] = predict_us(entry.theta, features(entry.grid, row_tile_sum, active));
       tiles[warp] = claimed;
     }
   } else if (warp == kPrepareWarps - 1) {
     int rows = 0;
     for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, n = e < experts ? count[e] : 0;
+      const int e = e0 + lane, n = count_of(e);
       const int upto = inclusive_scan(n, lane);
-      if (e < experts) base[e] = rows + upto - n;
-      if (e < experts) a.row_base[e] = rows + upto - n;
+      if (e < experts) {
+        base[e] = rows + upto - n;
+        count[e] = a.counts[e] = n;
+      }
       rows += __shfl_sync(~0u, upto, 31);
     }
     if (lane == 0) total = rows;
+  } else {  // a lane a warp: how many pairs of the expert the warps before it have
+    const int helpers = kPrepareWarps - 1 - a.menu.entries;
+    for (int e = warp - a.menu.entries; e < experts; e += helpers) {
+      const int n = counters[e * kCounterPitch + lane];
+      before[e * kPrepareWarps + lane] = inclusive_scan(n, lane) - n;
+    }
   }
   __syncthreads();
 
   const int choice = a.forced >= 0 ? a.forced : cheapest(cost, a.menu.entries);
+  if (tid == 0) {
+    LayerState& s = *a.state;
+    s.choice = choice;
+    s.tiles = tiles[choice];
+    s.claim = 0;
+    s.rows = total;
+    s.passes += 1;
+    s.foreign += skipped_sum[0];
+    s.padded += skipped_sum[1];
+    s.invalid += skipped_sum[2];
+    s.entry_runs[choice] += 1;
+  }
+
+  if (a.ready_counts) {
+    for (int e = warp; e < experts; e += kPrepareWarps)
+      for (int r = lane; r < count[e]; r += 32)
+        place_row(a, e, base[e], r, Row{base[e] + r, a.gates ? load_cg(a.gates + base[e] + r) : 1.0f});
+  } else if (keep) {
+#pragma unroll
+    for (int r = 0; r < kPairsInRegisters; ++r) {
+      const int e = expert[r];
+      if (r < rounds && e >= 0)
+        place_row(a, e, base[e], before[e * kPrepareWarps + warp] + rank[r], Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
+    }
+  } else {
+    PairCounts counted;
+    for (int e = lane; e < experts; e += 32) counter[e * kCounterPitch] = before[e * kPrepareWarps + warp];
+    __syncwarp();
+    for (int r = 0; r < rounds; ++r) {  // the counters start from the warps before and count on
+      const int i = begin + r * 32 + lane, e = local_expert(a, i, pairs, counted);
+      const int place = rank_in_warp(e, counter, lane);
+      if (e >= 0) place_row(a, e, base[e], place, Row{i / a.top_k, a.gates ? load_cg(a.gates + i) : 1.0f});
+    }
+  }
+
   const Phase& phase = a.menu.entry[choice].grid.phase[0];
   for (int e = warp; e < experts; e += kPrepareWarps) {
     const int n = count[e], owned = n > 0 && e < a.owned_experts;
@@ -159,37 +213,6 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
       const int at = (t + owned) * phase.rows;
       a.tile[first + t] = Tile{e | min(phase.rows, n - at) << 16, base[e] + at, first, claimed};
     }
-  }
-
-  if (a.ready_counts) {
-    for (int r = tid; r < total; r += kPrepareThreads) place_row(a, r, r, a.gates ? load_cg(a.gates + r) : 1.0f);
-  } else if (keep) {
-#pragma unroll
-    for (int r = 0; r < kPairsInRegisters; ++r) {
-      const int i = begin + r * 32 + lane, e = expert[r];
-      if (r < rounds && e >= 0)
-        place_row(a, base[e] + counter[e] + rank[r], i / a.top_k, a.gates ? load_cg(a.gates + i) : 1.0f);
-    }
-  } else {
-    PairCounts counted;
-    for (int r = 0; r < rounds; ++r) {  // the counters start from the warps before and count on
-      const int i = begin + r * 32 + lane, e = local_expert(a, i, pairs, counted);
-      const int place = rank_in_warp(e, counter, lane);
-      if (e >= 0) place_row(a, base[e] + place, i / a.top_k, a.gates ? load_cg(a.gates + i) : 1.0f);
-    }
-  }
-
-  if (tid == 0) {
-    LayerState& s = *a.state;
-    s.choice = choice;
-    s.tiles = tiles[choice];
-    s.claim = 0;
-    s.rows = total;
-    s.passes += 1;
-    s.foreign += skipped_sum.foreign;
-    s.padded += skipped_sum.padded;
-    s.invalid += skipped_sum.invalid;
-    s.entry_runs[choice] += 1;
   }
 }
 
@@ -216,12 +239,13 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
     }
 #pragma unroll
     for (int d = 8; d > 0; d /= 2) amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, d));
-    const float scale = group_scale(amax);
+    const float scale = group_scale(amax), inverse = __frcp_rn(scale);
     unsigned q[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      q[i] = pack_e4m3(quantise_divide(x[4 * i], scale), quantise_divide(x[4 * i + 1], scale)) |
-             static_cast<unsigned>(pack_e4m3(quantise_divide(x[4 * i + 2], scale), quantise_divide(x[4 * i + 3], scale)))
+      q[i] = pack_e4m3(quantise_divide(x[4 * i], scale, inverse), quantise_divide(x[4 * i + 1], scale, inverse)) |
+             static_cast<unsigned>(pack_e4m3(quantise_divide(x[4 * i + 2], scale, inverse),
+                                             quantise_divide(x[4 * i + 3], scale, inverse)))
                  << 16;
     if (mine) {
       *reinterpret_cast<uint2*>(a.rows_q + at) = uint2{q[0], q[1]};

@@ -15,6 +15,16 @@ struct Menu {
   MenuEntry entry[kMaxMenu];
 };
 
+// A token-expert pair of this GPU.
+struct alignas(8) Row {
+  int token;
+  float gate;  // the router's weight
+};
+
+// Each expert's first rows also stand in a place that does not depend on the routing, so that a block that owns the
+// expert's first tile can ask for them in the same breath as for their number.
+constexpr int kHeadRows = 64;
+
 // A row tile that is claimed (not one that a block owns from the start).
 struct Tile {
   int expert_rows;  // expert | rows << 16
@@ -58,9 +68,8 @@ struct PrepareArgs {
   unsigned short* output;     // [tokens, hidden] bf16, zeroed here
   LayerState* state;
   int* counts;                // [local_experts] n_e
-  int* row_base;              // [local_experts] first row of the expert
-  int* row_token;             // [rows] token of a row
-  float* row_gate;            // [rows] its router weight
+  Row* rows;                  // [rows] grouped by expert, in the order of the pairs
+  Row* head;                  // [local_experts, kHeadRows] the first of each expert
   Tile* tile;                 // [tiles]
 };
 
@@ -72,14 +81,14 @@ struct FfnArgs {
   const float* scale2;   // [local_experts, d / 128, h / 128]
   LayerState* state;
   const int* counts;
-  const int* row_base;
-  const int* row_token;
-  const float* row_gate;
+  const Row* rows;
+  const Row* head;
   const Tile* tile;
   int hidden;
   int intermediate;
   int owned_experts;
-  int prefill;  // units requested before the routing is known
+  int prefill;   // units requested before the routing is known
+  int prefetch;  // units after these that are brought into L2 meanwhile
 };
 
 }  // namespace ramp
