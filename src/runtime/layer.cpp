@@ -18,8 +18,6 @@
 namespace ramp {
 namespace {
 
-constexpr int kMaxModelExperts = 1 << 16;
-
 // Makes a context current for a call from a thread that has another one, or none.
 class InContext {
  public:

@@ -21,6 +21,8 @@
 
 namespace ramp {
 
+constexpr int kMaxModelExperts = 1 << 16;  // E; an expert map is this long at most
+
 struct LayerOptions {
   LocalShape shape;             // what this GPU holds
   int experts = 0;              // E of the model: ids that arrive are 0 .. experts - 1, or -1
