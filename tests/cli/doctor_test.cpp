@@ -13,15 +13,15 @@
 
 namespace {
 
-struct Run {
+struct Outcome {
   int code = -1;
   std::string out;  // with stderr behind it
 };
 
 // `environment`: assignments in front of the command.
-Run doctor(const std::string& arguments, const std::string& environment = "") {
+Outcome doctor(const std::string& arguments, const std::string& environment = "") {
   const std::string command = environment + " '" RAMP_PROGRAM "' doctor " + arguments + " 2>&1";
-  Run run;
+  Outcome run;
   FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return run;
   std::array<char, 4096> chunk;
@@ -49,7 +49,7 @@ class Doctor : public ::testing::Test {
 };
 
 TEST_F(Doctor, ReportsEveryPartForPeople) {
-  const Run run = doctor("", environment_);
+  const Outcome run = doctor("", environment_);
   EXPECT_EQ(run.code, 0);
   for (const char* label :
        {"ramp ", "driver ", "gpu ", "nvrtc ", "nvml ", "cache ", "SQLite 3.", "zstd 1."})
@@ -57,7 +57,7 @@ TEST_F(Doctor, ReportsEveryPartForPeople) {
 }
 
 TEST_F(Doctor, JsonHoldsTheSame) {
-  const Run run = doctor("--json", environment_);
+  const Outcome run = doctor("--json", environment_);
   ASSERT_EQ(run.code, 0);
   const auto report = nlohmann::json::parse(run.out);
   for (const char* part :
@@ -75,13 +75,13 @@ TEST_F(Doctor, JsonHoldsTheSame) {
 
 TEST_F(Doctor, AMachineWithoutNvrtcIsNoFailureUnlessItIsRequired) {
   const std::string without = environment_ + " RAMP_NVRTC=/nowhere/libnvrtc.so.13";
-  const Run report = doctor("--json", without);
+  const Outcome report = doctor("--json", without);
   EXPECT_EQ(report.code, 0);
   const auto json = nlohmann::json::parse(report.out);
   EXPECT_EQ(json["nvrtc"]["found"], false);
   EXPECT_EQ(json["nvrtc"]["candidates"][0], "/nowhere/libnvrtc.so.13");
   EXPECT_TRUE(lacks(json, "NVRTC"));
-  const Run required = doctor("--require nvrtc", without);
+  const Outcome required = doctor("--require nvrtc", without);
   EXPECT_EQ(required.code, 1);
   EXPECT_NE(required.out.find("--require: got nvrtc"), std::string::npos) << required.out;
   EXPECT_NE(doctor("", without).out.find("pip install nvidia-cuda-nvrtc"), std::string::npos);
@@ -106,7 +106,7 @@ TEST_F(Doctor, AWrongCommandLineIsTwo) {
 TEST_F(Doctor, SaysWhyTheCacheIsOff) {
   std::filesystem::create_directories(cache_);
   std::filesystem::permissions(cache_, std::filesystem::perms(0777));
-  const Run run = doctor("--json", environment_);
+  const Outcome run = doctor("--json", environment_);
   const auto report = nlohmann::json::parse(run.out);
   EXPECT_EQ(report["cache"]["usable"], false);
   EXPECT_NE(report["cache"]["why"].get<std::string>().find("777"), std::string::npos) << run.out;
@@ -116,7 +116,7 @@ TEST_F(Doctor, SaysWhyTheCacheIsOff) {
 }
 
 TEST_F(Doctor, HelpTeachesWithAnExample) {
-  const Run run = doctor("--help");
+  const Outcome run = doctor("--help");
   EXPECT_EQ(run.code, 0);
   EXPECT_NE(run.out.find("ramp doctor --require gpu,nvrtc"), std::string::npos) << run.out;
 }
