@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/check_cases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "kernels/numeric.h"
+#include "problem/random.hpp"
+#include "runtime/trial.hpp"
+
+namespace ramp {
+namespace {
+
+// Rows of an expert that leave a tail of 1, of one below and of one above a tile, for every tile
+// that is built.
+constexpr int kRaggedCounts[] = {9, 17, 33, 41, 49, 65, 7, 1};
+
+class CaseMaker {
+ public:
+  CaseMaker(const CheckSetting& setting, std::uint64_t seed)
+      : setting_(setting), map_(full_map(setting)), seed_(seed), random_(seed, 401) {
+    for (int id = 0; id < setting.experts; ++id)
+      (map_[static_cast<std::size_t>(id)] >= 0 ? local_ : foreign_).push_back(id);
+  }
+
+  // Every token its own k different experts.
+  CheckCase uniform(int tokens) {
+    CheckCase c = empty(fmt::format("tokens-{}", tokens), tokens);
+    std::vector<int> experts(static_cast<std::size_t>(setting_.experts));
+    std::iota(experts.begin(), experts.end(), 0);
+    for (int t = 0; t < tokens; ++t)
+      for (int j = 0; j < k(); ++j) {
+        std::swap(experts[static_cast<std::size_t>(j)],
+                  experts[static_cast<std::size_t>(j) +
+                          random_.below(experts.size() - static_cast<std::size_t>(j))]);
+        id(c, t, j) = experts[static_cast<std::size_t>(j)];
+      }
+    return c;
+  }
+
+  // Loads that are given: each pair a token of its own, in mixed order.
+  CheckCase counts(const std::string& name, std::span<const int> counts) {
+    std::vector<int> experts;
+    for (std::size_t e = 0; e < counts.size(); ++e)
+      experts.insert(experts.end(), static_cast<std::size_t>(counts[e]), local_[e]);
+    random_.shuffle(experts);
+    CheckCase c = empty(name, static_cast<int>(experts.size()));
+    for (int t = 0; t < c.batch.tokens; ++t)
+      id(c, t, static_cast<int>(random_.below(static_cast<std::uint64_t>(k())))) =
+          experts[static_cast<std::size_t>(t)];
+    return c;
+  }
+
+  CheckCase ragged() {
+    const std::size_t n = std::min(std::size(kRaggedCounts), local_.size());
+    return counts("ragged", {kRaggedCounts, n});
+  }
+
+  CheckCase one_expert(int tokens) {
+    std::vector<int> load(local_.size(), 0);
+    load[load.size() / 2] = tokens;
+    return counts(fmt::format("one-expert-{}", tokens), load);
+  }
+
+  CheckCase one_token_each() {
+    return counts("one-token-each", std::vector<int>(local_.size(), 1));
+  }
+
+  // Ids of nobody, of other GPUs, twice the same, and rows without any expert at all.
+  CheckCase strange_ids() {
+    CheckCase c = uniform(64);
+    c.name = "strange-ids";
+    for (int t = 0; t < 64; ++t) {
+      const int j = static_cast<int>(random_.below(static_cast<std::uint64_t>(k())));
+      switch (t % 8) {
+        case 0:
+          id(c, t, j) = -1;
+          break;
+        case 1:
+          id(c, t, j) = setting_.experts + t;
+          break;
+        case 2:
+          id(c, t, j) = std::numeric_limits<int>::min() + t;
+          break;
+        case 3:
+          id(c, t, j) = std::numeric_limits<int>::max();
+          break;
+        case 4:
+          id(c, t, 0) = id(c, t, k() - 1) = local_[static_cast<std::size_t>(t) % local_.size()];
+          break;
+        case 5:
+          for (int i = 0; i < k(); ++i) id(c, t, i) = -1;
+          break;
+        case 6:
+          if (!foreign_.empty())
+            for (int i = 0; i < k(); ++i) id(c, t, i) = foreign_[random_.below(foreign_.size())];
+          break;
+        default:
+          break;
+      }
+    }
+    return c;
+  }
+
+  CheckCase nan_gate() {
+    CheckCase c = uniform(64);
+    c.name = "nan-gate";
+    for (const int t : {3, 40}) {
+      id(c, t, 0) = local_[0];  // of this GPU, or nobody would see it
+      c.batch.gates[at(t, 0)] = std::nanf("");
+    }
+    return c;
+  }
+
+  CheckCase zero_rows() {
+    CheckCase c = uniform(64);
+    c.name = "zero-rows";
+    const auto d = static_cast<std::size_t>(setting_.shape.hidden);
+    for (std::size_t t = 0; t < 64; t += 2)  // whole rows, and single groups of others
+      std::fill_n(c.batch.hidden.begin() + static_cast<std::ptrdiff_t>(t * d),
+                  t % 4 ? kScaleGroup : d, std::uint16_t{0});
+    return c;
+  }
+
+  CheckCase ready() {
+    const std::size_t n = std::min(std::size(kRaggedCounts), local_.size());
+    std::vector<int> load(kRaggedCounts, kRaggedCounts + n);
+    load.resize(local_.size(), 0);
+    if (load.size() > 3) load[2] = 0;
+    CheckCase c;
+    c.name = "ready-counts";
+    for (std::size_t e = 0; e < load.size(); ++e)
+      c.batch.ids.insert(c.batch.ids.end(), static_cast<std::size_t>(load[e]), static_cast<int>(e));
+    c.ready_counts = load;
+    c.batch.tokens = static_cast<int>(c.batch.ids.size());
+    c.batch.expert_map.resize(load.size());
+    std::iota(c.batch.expert_map.begin(), c.batch.expert_map.end(), 0);
+    fill(c, 1);
+    return c;
+  }
+
+ private:
+  int k() const { return setting_.shape.top_k; }
+  std::size_t at(int t, int j) const { return static_cast<std::size_t>(t * k() + j); }
+  int& id(CheckCase& c, int t, int j) { return c.batch.ids[at(t, j)]; }
+
+  // No expert anywhere, or experts of other GPUs.
+  CheckCase empty(const std::string& name, int tokens) {
+    CheckCase c;
+    c.name = name;
+    c.batch.tokens = tokens;
+    c.batch.ids.assign(static_cast<std::size_t>(tokens * k()), -1);
+    if (!foreign_.empty())
+      for (int& i : c.batch.ids) i = foreign_[random_.below(foreign_.size())];
+    c.batch.expert_map = map_;
+    fill(c, k());
+    return c;
+  }
+
+  void fill(CheckCase& c, int top_k) {
+    c.batch.hidden = random_rows(c.batch.tokens, setting_.shape.hidden, seed_ * 64 + ++drawn_);
+    c.batch.gates = random_gates(c.batch.tokens, top_k, seed_ * 64 + drawn_);
+  }
+
+  const CheckSetting& setting_;
+  std::vector<int> map_, local_, foreign_;
+  std::uint64_t seed_;
+  Random random_;
+  std::uint64_t drawn_ = 0;
+};
+
+void quantise(const CheckSetting& setting, CheckCase& c) {
+  const auto groups = static_cast<std::size_t>(setting.shape.hidden / kScaleGroup);
+  const std::size_t all = static_cast<std::size_t>(c.batch.tokens) * groups;
+  c.rows_q.resize(all * kScaleGroup);
+  c.rows_scale.resize(all);
+  for (std::size_t g = 0; g < all; ++g) {
+    float amax = 0;
+    for (std::size_t i = g * kScaleGroup; i < (g + 1) * kScaleGroup; ++i)
+      amax = std::fmax(amax, std::fabs(from_bf16(c.batch.hidden[i])));
+    c.rows_scale[g] = group_scale(amax);
+    for (std::size_t i = g * kScaleGroup; i < (g + 1) * kScaleGroup; ++i)
+      c.rows_q[i] = to_e4m3(quantise_divide(from_bf16(c.batch.hidden[i]), c.rows_scale[g]));
+  }
+}
+
+}  // namespace
+
+std::vector<CheckSetting> check_settings(bool small) {
+  if (small) return {{"small", {3, 2, 256, 384}, 12, 3, {}}};
+  std::vector<CheckSetting> all = {
+      {"qwen3-like", {8, 4, 2048, 768}, 32, 8, {}},
+      {"half-slice", {4, 4, 1024, 1408}, 16, 0, {}},  // h = 1408: the last 512 columns half empty
+      {"d-3584", {4, 2, 3584, 384}, 8, 4, {}},
+      {"d-7168", {4, 4, 7168, 256}, 16, 12, {}},
+      {"odd-blocks", {3, 2, 640, 128}, 3, 0, {}},  // h below a slice, d an odd number of blocks
+      {"many-experts", {160, 8, 256, 256}, 160, 0, {}},  // more than blocks can own
+      {"many-slices", {8, 2, 512, 2048}, 8, 0, {}},      // few experts, most of the time not owned
+  };
+  CheckSetting mapped{"expert-map", {6, 4, 1024, 512}, 32, 0, std::vector<int>(32, -1)};
+  for (int local = 0; local < 6; ++local)  // scattered, and not in order
+    mapped.expert_map[static_cast<std::size_t>((11 + 7 * local) % 32)] = local;
+  all.push_back(mapped);
+  return all;
+}
+
+CheckSetting setting_of(const LocalShape& shape) {
+  CheckSetting setting{"yours", shape, 0, 0, {}};
+  setting.shape.experts = std::min(shape.experts, 4);
+  setting.shape.top_k = std::min(shape.top_k, 4);
+  setting.experts = std::max(2 * setting.shape.experts, setting.shape.top_k);
+  return setting;
+}
+
+std::vector<int> full_map(const CheckSetting& setting) {
+  if (!setting.expert_map.empty()) return setting.expert_map;
+  std::vector<int> map(static_cast<std::size_t>(setting.experts), -1);
+  for (int e = 0; e < setting.shape.experts; ++e)
+    map[static_cast<std::size_t>(setting.first_expert + e)] = e;
+  return map;
+}
+
+std::vector<CheckCase> check_cases(const CheckSetting& setting, bool thorough, std::uint64_t seed) {
+  CaseMaker make(setting, seed);
+  std::vector<CheckCase> cases;
+  if (thorough)
+    for (const int tokens : {0, 1, 7, 64, 300}) cases.push_back(make.uniform(tokens));
+  else
+    cases.push_back(make.uniform(48));
+  cases.push_back(make.ragged());
+  if (!thorough) return cases;
+  cases.push_back(make.one_expert(300));
+  cases.push_back(make.one_token_each());
+  cases.push_back(make.strange_ids());
+  cases.push_back(make.nan_gate());
+  cases.push_back(make.zero_rows());
+  cases.push_back(make.ready());
+  return cases;
+}
+
+void answer(const CheckSetting& setting, const HostWeights& weights, CheckCase& one, int threads) {
+  LocalShape shape = setting.shape;
+  if (!one.ready_counts.empty()) shape.top_k = 1;
+  one.want = reference_on_threads(shape, weights, one.batch, threads);
+  one.grouped = one.ready_counts.empty() ? group_ids(one.batch.ids, one.batch.gates, shape.top_k,
+                                                     one.batch.expert_map, shape.experts)
+                                         : group_counts(one.ready_counts, one.batch.gates);
+  std::vector<int> pairs(static_cast<std::size_t>(one.batch.tokens), 0);
+  for (const Row& row : one.grouped.rows)
+    one.most_pairs = std::max(one.most_pairs, ++pairs[static_cast<std::size_t>(row.token)]);
+  quantise(setting, one);
+}
+
+}  // namespace ramp
