@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/device_timer.hpp"
 
+#include <fmt/format.h>
+
 #include "base/error.hpp"
-#include "gpu/device.hpp"
+#include "cli/gpu_timer.hpp"
 #include "gpu/driver.hpp"
 
 namespace ramp::cli {
 
 std::unique_ptr<KernelTimer> open_device_timer(int device) {
   std::string why;
-  if (!gpu::driver_available(&why))
-    throw Error("--timer gpu:" + std::to_string(device), why,
-                "a GPU of compute capability 9.0 and its driver",
-                "measure where there is one (`ramp doctor` says what is missing); the verbs fit, "
-                "eval and plan work on its file anywhere");
-  throw Error("--timer gpu:" + std::to_string(device), gpu::device_info(device).name,
-              "a kernel family that is timed on it", "use a build that has one");
+  if (!gpu::driver_available(&why)) throw Error(fmt::format("--timer gpu:{}: {}", device, why));
+  return make_gpu_timer(device);
 }
 
 }  // namespace ramp::cli

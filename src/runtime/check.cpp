@@ -74,7 +74,9 @@ class Checker {
       const std::uint64_t seed = options_.first_seed + static_cast<std::uint64_t>(s);
       trials_.clear();
       for (std::size_t i = 0; i < settings.size(); ++i)
-        trials_.push_back(make_trial(bench_, settings[i], i == 0 && !options_.small, seed));
+        trials_.push_back(make_trial(bench_, settings[i],
+                                     i == 0 && !options_.small ? Cases::kEvery : Cases::kOrdinary,
+                                     seed));
       for (const FfnConfig& c : options_.configs) {
         step(ffn_label(c), 1);
         check_config(c);
@@ -287,11 +289,11 @@ class Checker {
 
 BenchProgram load_bench(gpu::CubinCache& cache) { return BenchProgram(cache.get(bench_request())); }
 
-TrialSetting make_trial(const BenchProgram& bench, const CheckSetting& setting, bool thorough,
+TrialSetting make_trial(const BenchProgram& bench, const CheckSetting& setting, Cases which,
                         std::uint64_t seed, int threads) {
   TrialSetting trial{setting, random_weights(bench, setting.shape, seed, nullptr), {}, {}, {}};
   const HostWeights weights = download(trial.weights);
-  trial.cases = check_cases(setting, thorough, seed);
+  trial.cases = check_cases(setting, which, seed);
   for (CheckCase& c : trial.cases) {
     answer(setting, weights, c, threads);
     trial.batches.push_back(upload(c.batch));

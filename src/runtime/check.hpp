@@ -68,7 +68,7 @@ struct TrialSetting {
   std::vector<DeviceBatch> batches;  // of the cases
   std::vector<gpu::Buffer> counts;   // ready counts, empty buffers elsewhere
 };
-TrialSetting make_trial(const BenchProgram& bench, const CheckSetting& setting, bool thorough,
+TrialSetting make_trial(const BenchProgram& bench, const CheckSetting& setting, Cases which,
                         std::uint64_t seed, int threads = 0);
 
 // A layer over the trial's weights.

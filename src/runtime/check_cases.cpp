@@ -216,6 +216,18 @@ CheckSetting setting_of(const LocalShape& shape) {
   return setting;
 }
 
+CheckSetting cheap_setting_of(const LocalShape& shape, double most) {
+  CheckSetting setting = setting_of(shape);
+  int pairs = 0;
+  for (int e = 0; e < setting.shape.experts; ++e)
+    pairs += kRaggedCounts[static_cast<std::size_t>(e) % std::size(kRaggedCounts)];
+  const double a_column = 3.0 * shape.intermediate * pairs;
+  const int columns = static_cast<int>(std::min<double>(shape.hidden, most / a_column));
+  setting.shape.hidden = std::max(4, columns / kScaleGroup) * kScaleGroup;
+  setting.shape.hidden = std::min(setting.shape.hidden, shape.hidden);
+  return setting;
+}
+
 std::vector<int> full_map(const CheckSetting& setting) {
   if (!setting.expert_map.empty()) return setting.expert_map;
   std::vector<int> map(static_cast<std::size_t>(setting.experts), -1);
@@ -224,15 +236,13 @@ std::vector<int> full_map(const CheckSetting& setting) {
   return map;
 }
 
-std::vector<CheckCase> check_cases(const CheckSetting& setting, bool thorough, std::uint64_t seed) {
+std::vector<CheckCase> check_cases(const CheckSetting& setting, Cases which, std::uint64_t seed) {
   CaseMaker make(setting, seed);
+  if (which == Cases::kRagged) return {make.ragged()};
+  if (which == Cases::kOrdinary) return {make.uniform(48), make.ragged()};
   std::vector<CheckCase> cases;
-  if (thorough)
-    for (const int tokens : {0, 1, 7, 64, 300}) cases.push_back(make.uniform(tokens));
-  else
-    cases.push_back(make.uniform(48));
+  for (const int tokens : {0, 1, 7, 64, 300}) cases.push_back(make.uniform(tokens));
   cases.push_back(make.ragged());
-  if (!thorough) return cases;
   cases.push_back(make.one_expert(300));
   cases.push_back(make.one_token_each());
   cases.push_back(make.strange_ids());

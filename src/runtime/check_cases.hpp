@@ -41,12 +41,20 @@ struct CheckCase {
 std::vector<CheckSetting> check_settings(bool small);
 // One setting for a shape of the caller's, few experts of it so that the reference stays cheap.
 CheckSetting setting_of(const LocalShape& shape);
+// The same with d cut down until the reference's multiplications for kRagged stay below `most`.
+CheckSetting cheap_setting_of(const LocalShape& shape, double most);
 
 // The map that LayerOptions and the reference understand.
 std::vector<int> full_map(const CheckSetting& setting);
 
-// Fresh inputs for each seed.  thorough: every awkward routing, else an ordinary and a ragged one.
-std::vector<CheckCase> check_cases(const CheckSetting& setting, bool thorough, std::uint64_t seed);
+enum class Cases {
+  kEvery,     // every awkward routing
+  kOrdinary,  // uniform, and ragged loads
+  kRagged     // the least that says whether a configuration computes what it should
+};
+
+// Fresh inputs for each seed.
+std::vector<CheckCase> check_cases(const CheckSetting& setting, Cases which, std::uint64_t seed);
 
 // The reference's answer and prepare's, from `threads` host threads (0: one a core).
 void answer(const CheckSetting& setting, const HostWeights& weights, CheckCase& one,
