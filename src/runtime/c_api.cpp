@@ -121,8 +121,8 @@ std::optional<ramp::LocalShape> shape_beside(const ramp_layer_options& o,
 
 struct Origin {
   ramp::LayerOptions options;
-  std::string plan;   // identity, empty without one
-  std::string notes;  // why predictions may be off
+  std::optional<ramp::Plan> plan;
+  bool planned = false;  // the default menu
 };
 
 ramp::LayerOptions geometry(const ramp_layer_options& o) {
@@ -139,18 +139,17 @@ ramp::LayerOptions geometry(const ramp_layer_options& o) {
   return options;
 }
 
-Origin from_plan(const ramp_layer_options& o, const ramp::gpu::DeviceInfo& device) {
-  const ramp::Plan plan =
-      o.plan_path ? ramp::read_plan(o.plan_path) : ramp::parse_plan(o.plan_text);
+Origin from_plan(const ramp_layer_options& o) {
+  Origin origin;
+  origin.plan = o.plan_path ? ramp::read_plan(o.plan_path) : ramp::parse_plan(o.plan_text);
   ramp::LayerOptions given = geometry(o);
   ramp::PlanUse use;
   use.experts = given.experts;
   use.first_expert = given.first_expert;
   use.expert_map = std::move(given.expert_map);
-  use.shape = shape_beside(o, plan.shape);
-  use.device = device;
-  use.foreign_gpu = o.flags & RAMP_LAYER_ALLOW_FOREIGN_GPU;
-  return {options_from_plan(plan, use), plan.identity, plan_staleness(plan)};
+  use.shape = shape_beside(o, origin.plan->shape);
+  origin.options = options_from_plan(*origin.plan, use);
+  return origin;
 }
 
 Origin from_knobs(const ramp_layer_options& o) {
@@ -158,7 +157,7 @@ Origin from_knobs(const ramp_layer_options& o) {
     throw Error("options.num_entries", fmt::format("{}", o.num_entries),
                 fmt::format("1 to {}", RAMP_MAX_ENTRIES), "");
   required("options.theta", o.theta);
-  Origin origin{geometry(o), "", ""};
+  Origin origin{geometry(o), {}};
   for (int i = 0; i < o.num_entries; ++i) {
     const char* knobs = &required(fmt::format("options.knobs[{}]", i).c_str(), o.knobs[i]);
     origin.options.menu.push_back(ramp::ffn_from_knobs(knobs));
@@ -168,20 +167,32 @@ Origin from_knobs(const ramp_layer_options& o) {
   return origin;
 }
 
-Origin from_default(const ramp_layer_options& o, const ramp::gpu::DeviceInfo& device) {
-  const ramp::GpuSpec* spec = &ramp::find_gpu("h200");
+// The constants of the GPU, or of the nearest that we know.
+const ramp::GpuSpec& spec_of(const std::string& product) {
   for (const ramp::GpuSpec& gpu : ramp::catalog_gpus())
-    if (device.name == gpu.product) spec = &gpu;
-  return {with_default_menu(geometry(o), *spec), "",
-          "planned from the GPU's constants, not measured; `ramp tune` measures"};
+    if (product == gpu.product) return gpu;
+  return ramp::find_gpu("h200");
 }
 
-Origin origin_of(const ramp_layer_options& o, const ramp::gpu::DeviceInfo& device) {
+// What can be said before the GPU is asked for.
+Origin origin_of(const ramp_layer_options& o) {
   if ((o.plan_path != nullptr) + (o.plan_text != nullptr) + (o.knobs != nullptr) > 1)
     throw Error("options", "more than one of plan_path, plan_text and knobs", "one, or none", "");
-  if (o.plan_path || o.plan_text) return from_plan(o, device);
+  if (o.plan_path || o.plan_text) return from_plan(o);
   if (o.knobs) return from_knobs(o);
-  return from_default(o, device);
+  return {with_default_menu(geometry(o), spec_of("")), {}, true};
+}
+
+void fit_to_device(Origin& origin, const ramp::gpu::DeviceInfo& device, bool foreign_gpu) {
+  if (origin.plan && !foreign_gpu) require_plan_gpu(*origin.plan, device);
+  if (origin.planned)
+    origin.options = with_default_menu(std::move(origin.options), spec_of(device.name));
+}
+
+// Why predictions may be off.
+std::string notes_of(const Origin& origin) {
+  if (origin.planned) return "planned from the GPU's constants, not measured; `ramp tune` measures";
+  return origin.plan ? plan_staleness(*origin.plan) : "";
 }
 
 std::string describe(const ramp::Layer& layer, const Origin& origin) {
@@ -203,8 +214,8 @@ std::string describe(const ramp::Layer& layer, const Origin& origin) {
                                          {"top_k", o.shape.top_k},
                                          {"hidden", o.shape.hidden},
                                          {"intermediate", o.shape.intermediate}}},
-                                       {"plan", origin.plan},
-                                       {"notes", origin.notes},
+                                       {"plan", origin.plan ? origin.plan->identity : ""},
+                                       {"notes", notes_of(origin)},
                                        {"max_tokens", layer.max_tokens()},
                                        {"device", layer.kernels().device().name},
                                        {"registers", layer.kernels().ffn().registers()},
@@ -238,10 +249,10 @@ ramp_status ramp_layer_create(const ramp_layer_options* options, const ramp_weig
     require_flags("options", o.flags, RAMP_LAYER_ALLOW_COMPILE | RAMP_LAYER_ALLOW_FOREIGN_GPU);
     const ramp::DeviceWeights view{address(w.w13), address(w.s13), address(w.w2), address(w.s2)};
 
-    const ramp::gpu::DeviceInfo device = ramp::current_device();
-    Origin origin = origin_of(o, device);
+    Origin origin = origin_of(o);
     check_layer_options(origin.options);
     check_device_weights(view);
+    fit_to_device(origin, ramp::current_device(), o.flags & RAMP_LAYER_ALLOW_FOREIGN_GPU);
     ramp::gpu::CacheOptions cache_options = ramp::gpu::cache_options_from_environment();
     if (o.cache_dir) cache_options.directory = o.cache_dir;
     ramp::gpu::CubinCache cache(cache_options);

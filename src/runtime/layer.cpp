@@ -112,6 +112,18 @@ void check_device_weights(const DeviceWeights& weights) {
   require_pointer("weights/s2", weights.s2, 4);
 }
 
+int contiguous_first(std::span<const int> expert_map, int local_experts) {
+  int first = -1;
+  for (int id = 0; id < static_cast<int>(expert_map.size()); ++id) {
+    const int local = expert_map[id];
+    if (first < 0 && local == 0) first = id;
+    const bool inside = first >= 0 && id < first + local_experts;
+    if (local != (inside ? id - first : -1)) return -1;
+  }
+  const bool whole = first >= 0 && first + local_experts <= static_cast<int>(expert_map.size());
+  return whole ? first : -1;
+}
+
 int deepest_prefill(std::span<const FfnConfig> menu, int hidden) {
   return std::min(menu_prefill(menu), hidden / kScaleGroup / menu[0].split);
 }
@@ -133,7 +145,9 @@ Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
   const InContext in_context(kernels_->context());
 
   maps_ = make_weight_maps(o.shape, weights.w13, weights.w2);
-  if (!o.expert_map.empty()) expert_map_ = gpu::Buffer::of(o.expert_map);
+  const int first =
+      o.expert_map.empty() ? o.first_expert : contiguous_first(o.expert_map, o.shape.experts);
+  if (first < 0) expert_map_ = gpu::Buffer::of(o.expert_map);
   max_tokens_ = max_tokens_of(o.shape);
 
   const int blocks = kernels_->device().sms;
@@ -146,7 +160,7 @@ Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
   prepare.top_k = o.shape.top_k;
   prepare.hidden_size = o.shape.hidden;
   prepare.experts = o.experts;
-  prepare.first_expert = o.first_expert;
+  prepare.first_expert = std::max(first, 0);
   prepare.local_experts = o.shape.experts;
   prepare.owned_experts = owned;
   prepare.menu.entries = static_cast<int>(o.menu.size());

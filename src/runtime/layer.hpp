@@ -117,6 +117,10 @@ class Layer {
 void check_layer_options(const LayerOptions& options);
 void check_device_weights(const DeviceWeights& weights);
 
+// The first expert of a map that is one ascending run of all local experts, which then needs no
+// look-up; -1 for any other map.
+int contiguous_first(std::span<const int> expert_map, int local_experts);
+
 // Weight units that may be requested ahead: no more than the smallest ring holds, and no more than
 // one block has up units of one item (a short hidden dimension has fewer than the ring has places).
 int deepest_prefill(std::span<const FfnConfig> menu, int hidden);

@@ -27,15 +27,6 @@ void check_shape(const LocalShape& plan, const LocalShape& here) {
   require_same("/shape/intermediate", plan.intermediate, here.intermediate, kRetune);
 }
 
-void check_gpu(const PlanGpu& plan, const gpu::DeviceInfo& here) {
-  const char* next = "make a plan on this GPU with `ramp tune`, or allow a foreign GPU's plan";
-  if (!plan.name.empty()) require_same("/gpu/name", plan.name, here.name, next);
-  if (plan.cc_major)
-    require_same("/gpu/compute_capability", fmt::format("{}.{}", plan.cc_major, plan.cc_minor),
-                 fmt::format("{}.{}", here.cc_major, here.cc_minor), next);
-  if (plan.sms) require_same("/gpu/sms", plan.sms, here.sms, next);
-}
-
 // The choice evaluates the configuration's own grid; a plan whose grid says otherwise was fitted on
 // something else.
 void check_grid(const PlanEntry& entry, const FfnConfig& config, const Plan& plan,
@@ -56,6 +47,16 @@ void check_grid(const PlanEntry& entry, const FfnConfig& config, const Plan& pla
 
 }  // namespace
 
+void require_plan_gpu(const Plan& plan, const gpu::DeviceInfo& device) {
+  const char* next = "make a plan on this GPU with `ramp tune`, or allow a foreign GPU's plan";
+  if (!plan.gpu.name.empty()) require_same("/gpu/name", plan.gpu.name, device.name, next);
+  if (plan.gpu.cc_major)
+    require_same("/gpu/compute_capability",
+                 fmt::format("{}.{}", plan.gpu.cc_major, plan.gpu.cc_minor),
+                 fmt::format("{}.{}", device.cc_major, device.cc_minor), next);
+  if (plan.gpu.sms) require_same("/gpu/sms", plan.gpu.sms, device.sms, next);
+}
+
 LayerOptions options_from_plan(const Plan& plan, const PlanUse& use) {
   check_plan(plan);
   if (const Model* model = find_model_or_null(plan.model); model && !model->refusal.empty())
@@ -66,7 +67,7 @@ LayerOptions options_from_plan(const Plan& plan, const PlanUse& use) {
     throw Error("plan /mode", plan.mode, "fast: the entries of this version add in any order",
                 "make the plan again without asking for ordered sums");
   if (use.shape) check_shape(plan.shape, *use.shape);
-  if (use.device && !use.foreign_gpu) check_gpu(plan.gpu, *use.device);
+  if (use.device && !use.foreign_gpu) require_plan_gpu(plan, *use.device);
 
   LayerOptions options;
   options.shape = plan.shape;

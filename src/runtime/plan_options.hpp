@@ -25,6 +25,9 @@ struct PlanUse {
 // Throws Error with a JSON pointer into the plan.
 LayerOptions options_from_plan(const Plan& plan, const PlanUse& use);
 
+// Throws Error when the plan was made for another GPU than `device`.
+void require_plan_gpu(const Plan& plan, const gpu::DeviceInfo& device);
+
 // Empty, or why the plan's predictions may be off although it runs: its times were measured with
 // other device code, or its file was edited.
 std::string plan_staleness(const Plan& plan);

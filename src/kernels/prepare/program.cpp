@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
+#include "base/error.hpp"
 #include "kernels/device_code.hpp"
 #include "kernels/prepare/state.h"
 
@@ -13,26 +15,26 @@ namespace {
 
 constexpr const char* kKernelName = "ramp_prepare";
 constexpr int kElementsOfBlock = 8192;  // 1,024 threads, 8 columns each
+constexpr int kRegisters = 64;          // 1,024 threads of an SM's 65,536
 
-// Held against the device code's own where it is compiled: prepare_request() asserts both.  Shared
-// memory may be more than is needed.
-constexpr int kThreads = 1024;
-constexpr int kRegisters = 65536 / kThreads;
-constexpr int shared_bytes(int local_experts, int entries) {
-  return (kThreads / 32 + 3 + entries) * local_experts * 4;
-}
+// A variable of the module that says what a launch needs: threads a block, then, for a menu of 1,
+// 2,
+// ... entries, the bytes of dynamic shared memory that one local expert takes.  So the device code
+// is the only place where these numbers stand.
+constexpr const char* kLaunchName = "ramp_prepare_launch";
 
 }  // namespace
 
 gpu::CompileRequest prepare_request() {
-  std::string source = "#include \"kernels/prepare/kernel.cuh\"\n";
-  source +=
-      fmt::format("static_assert(ramp::kPrepareThreads == {}, \"the host's block\");\n", kThreads);
-  for (const auto& [experts, entries] : {std::pair{1, 1}, {16, 6}, {kMaxLocalExperts, kMaxMenu}})
-    source += fmt::format(
-        "static_assert(ramp::prepare_shared_bytes({}, {}) <= {}, \"the host's shared memory\");\n",
-        experts, entries, shared_bytes(experts, entries));
-  return device_request("prepare", std::move(source));
+  std::string source = fmt::format(
+      "#include \"kernels/prepare/kernel.cuh\"\n"
+      "static_assert(ramp::prepare_shared_bytes({0}, {1}) == {0} * ramp::prepare_shared_bytes(1, "
+      "{1}));\n"
+      "extern \"C\" __device__ int {2}[] = {{ramp::kPrepareThreads",
+      kMaxLocalExperts, kMaxMenu, kLaunchName);
+  for (int entries = 1; entries <= kMaxMenu; ++entries)
+    source += fmt::format(", ramp::prepare_shared_bytes(1, {})", entries);
+  return device_request("prepare", source + "};\n");
 }
 
 int prepare_blocks(int tokens, int hidden, int sms) {
@@ -44,14 +46,23 @@ int prepare_blocks(int tokens, int hidden, int sms) {
 PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
     : module_((require_clean(cubin, "prepare", kKernelName, kRegisters), cubin.bytes), "prepare"),
       kernel_(module_.kernel(kKernelName)) {
-  kernel_.set_max_dynamic_smem(shared_bytes(kMaxLocalExperts, kMaxMenu));
+  const gpu::Module::Symbol said = module_.symbol(kLaunchName);
+  std::array<int, 1 + kMaxMenu> launch{};
+  if (said.bytes != sizeof launch)
+    throw Error("cubin of prepare", fmt::format("{} bytes of {}", said.bytes, kLaunchName),
+                fmt::format("{}", sizeof launch), "remove the cache directory and run again");
+  gpu::check(gpu::driver().cuMemcpyDtoH_v2(launch.data(), said.ptr, sizeof launch),
+             "reading how to launch prepare");
+  threads_ = launch[0];
+  bytes_of_expert_.assign(launch.begin() + 1, launch.end());
+  kernel_.set_max_dynamic_smem(kMaxLocalExperts * bytes_of_expert_.back());
 }
 
 void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stream) const {
   gpu::LaunchConfig config;
   config.grid[0] = static_cast<unsigned>(prepare_blocks(args.tokens, args.hidden_size, sms));
-  config.block[0] = kThreads;
-  config.smem = static_cast<unsigned>(shared_bytes(args.local_experts, args.menu.entries));
+  config.block[0] = static_cast<unsigned>(threads_);
+  config.smem = static_cast<unsigned>(args.local_experts * bytes_of_expert_[args.menu.entries - 1]);
   config.stream = stream;
   config.programmatic = true;
   kernel_(config, args);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "gpu/compiler.hpp"
 #include "gpu/module.hpp"
@@ -24,6 +25,8 @@ class PrepareProgram {
   void launch(const PrepareArgs& args, int sms, gpu::CUstream stream) const;
 
  private:
+  int threads_ = 0;
+  std::vector<int> bytes_of_expert_;  // dynamic shared memory, by the menu's entries less one
   gpu::Module module_;
   gpu::Kernel kernel_;
 };
