@@ -39,7 +39,7 @@ LoadSource::LoadSource(const Model& model, const Layout& layout, const std::stri
   } else if (load == "recorded") {
     if (trace.empty())
       throw Error("--load recorded", "no trace", "a .rtrace of this model", "add --trace FILE");
-    trace_ = std::make_unique<RoutingTrace>(read_trace(trace).trace);
+    trace_ = std::make_shared<const RoutingTrace>(read_trace(trace).trace);
     if (trace_->info.experts != model.shape.experts || trace_->info.top_k != model.shape.top_k)
       throw Error(
           "--trace", fmt::format("E = {}, k = {}", trace_->info.experts, trace_->info.top_k),
@@ -49,8 +49,6 @@ LoadSource::LoadSource(const Model& model, const Layout& layout, const std::stri
     throw Error("--load", load, "uniform, generated or recorded", "");
   }
 }
-
-LoadSource::~LoadSource() = default;
 
 std::string LoadSource::label() const {
   if (trace_) return routing_label(trace_->info);

@@ -36,7 +36,6 @@ class LoadSource {
   // without a calibration, and for traces of other models.
   LoadSource(const Model& model, const Layout& layout, const std::string& load,
              const std::string& trace, std::uint64_t seed);
-  ~LoadSource();
 
   // `layers` different layers of passes with `tokens` tokens.  rank: a GPU, or kHeaviestRank for
   // each layer's fullest.
@@ -54,7 +53,7 @@ class LoadSource {
   Layout layout_;
   std::string load_;
   std::uint64_t seed_;
-  std::unique_ptr<RoutingTrace> trace_;
+  std::shared_ptr<const RoutingTrace> trace_;
 };
 
 }  // namespace ramp
