@@ -73,7 +73,7 @@ Search prepare(const Lesson& lesson, MenuObjective objective) {
 }
 
 struct Grown {
-  Menu menu;
+  GreedyMenu menu;
   Cost cost;
 };
 
@@ -98,7 +98,7 @@ Grown grow(const Search& search, const std::vector<int>& members, int entries) {
 
 }  // namespace
 
-Menu greedy_menu(const Lesson& lesson, const MenuOptions& options) {
+GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options) {
   if (options.entries < 1 || options.entries > kMaxMenuEntries)
     throw Error("menu entries", std::to_string(options.entries),
                 fmt::format("1 to {}", kMaxMenuEntries), "ask for six, as the paper does");

@@ -23,7 +23,7 @@ struct MenuOptions {
 
 inline constexpr int kMaxMenuEntries = 16;  // what a plan may hold
 
-struct Menu {
+struct GreedyMenu {
   std::vector<int> candidates;  // in the order they were added: the first n are the menu of n
   std::vector<double>
       loss;  // of the menu up to here against the full space, 0.01 = 1 % slower; by the objective
@@ -32,6 +32,6 @@ struct Menu {
 
 // Ends early when no further candidate helps on any pass.  Throws Error for an impossible number of
 // entries, an occupancy class nobody has, or a lesson without timed passes.
-Menu greedy_menu(const Lesson& lesson, const MenuOptions& options);
+GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options);
 
 }  // namespace ramp

@@ -102,7 +102,7 @@ std::vector<MenuEntry> menu_of(const Plan& plan) {
   return menu;
 }
 
-Plan make_plan(const MeasuredSpace& space, const Menu& menu,
+Plan make_plan(const MeasuredSpace& space, const GreedyMenu& menu,
                const std::vector<CandidateFit>& fits) {
   const Provenance& from = space.provenance;
   Plan plan;

@@ -91,7 +91,8 @@ std::vector<MenuEntry> menu_of(const Plan& plan);
 
 // The plan of a menu; the caller adds quality and what it knows of the GPU.  Throws Error when an
 // entry has no fit.
-Plan make_plan(const MeasuredSpace& space, const Menu& menu, const std::vector<CandidateFit>& fits);
+Plan make_plan(const MeasuredSpace& space, const GreedyMenu& menu,
+               const std::vector<CandidateFit>& fits);
 
 // Hash of what was measured, whatever file it came from.
 std::string space_hash(const MeasuredSpace& space);

@@ -32,7 +32,7 @@ Plan tune_from(const MeasuredSpace& space, const MenuOptions& options) {
   // What can't be predicted can't be chosen between.
   Lesson fitted = lesson;
   std::erase_if(fitted.learnable, [&](int c) { return !fits[c].fitted; });
-  const Menu menu = greedy_menu(fitted, options);
+  const GreedyMenu menu = greedy_menu(fitted, options);
   Plan plan = make_plan(space, menu, fits);
 
   plan.quality.test_passes =

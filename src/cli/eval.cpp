@@ -44,7 +44,7 @@ json comparison_json(const Comparison& c) {
           {"interval", {number_or_null(c.interval.low), number_or_null(c.interval.high)}}};
 }
 
-json json_of(const MeasuredSpace& space, const Evaluation& e, const Menu& menu) {
+json json_of(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& menu) {
   json out = {{"provenance", provenance_json(space)},
               {"baseline", e.baseline},
               {"large_batch", e.large_batch},
@@ -114,7 +114,7 @@ void print_notes(const Evaluation& e) {
         e.coverage.timed_once, e.coverage.timed);
 }
 
-void print(const MeasuredSpace& space, const Evaluation& e, const Menu& menu) {
+void print(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& menu) {
   fmt::print(
       "{}\n{} candidates x {} loads, {:.0f} % of the pairs timed; fitted on {} passes, uniform {}, "
       "scored on {}\n\n",
@@ -136,7 +136,7 @@ void run(Options options) {
   options.evaluate.policies = policy_names(options.policies);
   options.evaluate.policy.menu = options.menu.menu();
   const Evaluation evaluation = evaluate(space, options.evaluate);
-  const Menu menu =
+  const GreedyMenu menu =
       greedy_menu(make_lesson(space, Role::kTrain, Half::kBoth), options.evaluate.policy.menu);
   if (options.as_json)
     fmt::print(

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lab/measurements.hpp"
+#include "lab/simulated_timer.hpp"
 
 namespace ramp::cli {
 
@@ -25,7 +26,7 @@ std::string measured_line(const MeasuredSpace& space) {
       "routing {}",
       known(p.model), known(p.layout), space.shape.experts, space.shape.hidden,
       space.shape.intermediate, space.shape.top_k,
-      p.gpu == "simulated" ? "SIMULATED, not measured," : "measured on", known(p.gpu),
+      p.gpu == kSimulatedGpu ? "SIMULATED, not measured," : "measured on", known(p.gpu),
       known(p.date), known(p.driver), known(p.toolkit), known(p.commit), known(p.routing));
 }
 

@@ -32,9 +32,9 @@ double time_of(const Lesson& lesson, const std::vector<int>& menu) {
   return sum;
 }
 
-TEST(Menu, ItsLossIsTheTimeOfItsPassesOverTheFullSpace) {
+TEST(GreedyMenu, ItsLossIsTheTimeOfItsPassesOverTheFullSpace) {
   const Lesson lesson = lesson_of(synthetic_space());
-  const Menu menu = greedy_menu(lesson, {});
+  const GreedyMenu menu = greedy_menu(lesson, {});
   const double full = time_of(lesson, lesson.learnable);
   for (size_t n = 1; n <= menu.candidates.size(); ++n) {
     const std::vector<int> first(menu.candidates.begin(), menu.candidates.begin() + n);
@@ -42,9 +42,9 @@ TEST(Menu, ItsLossIsTheTimeOfItsPassesOverTheFullSpace) {
   }
 }
 
-TEST(Menu, EachStepIsTheBestOneOfItsClass) {
+TEST(GreedyMenu, EachStepIsTheBestOneOfItsClass) {
   const Lesson lesson = lesson_of(synthetic_space());
-  const Menu menu = greedy_menu(lesson, {});
+  const GreedyMenu menu = greedy_menu(lesson, {});
   std::vector<int> grown;
   for (int picked : menu.candidates) {
     std::vector<int> with = grown;
@@ -59,27 +59,27 @@ TEST(Menu, EachStepIsTheBestOneOfItsClass) {
   }
 }
 
-TEST(Menu, HasOneOccupancyClassAndTheBestOfThem) {
+TEST(GreedyMenu, HasOneOccupancyClassAndTheBestOfThem) {
   const Lesson lesson = lesson_of(synthetic_space());
-  const Menu best = greedy_menu(lesson, {});
+  const GreedyMenu best = greedy_menu(lesson, {});
   for (const char* name : {"one", "two"}) {
-    const Menu menu = greedy_menu(lesson, {.entries = 6, .occupancy = name});
+    const GreedyMenu menu = greedy_menu(lesson, {.entries = 6, .occupancy = name});
     for (int c : menu.candidates) EXPECT_EQ(lesson.candidates[c].occupancy, name);
     EXPECT_GE(menu.loss.back(), best.loss.back());
   }
 }
 
-TEST(Menu, LossFallsWithEveryEntryAndStopsWhenNothingHelps) {
-  const Menu menu = greedy_menu(lesson_of(synthetic_space()), {.entries = kMaxMenuEntries});
+TEST(GreedyMenu, LossFallsWithEveryEntryAndStopsWhenNothingHelps) {
+  const GreedyMenu menu = greedy_menu(lesson_of(synthetic_space()), {.entries = kMaxMenuEntries});
   for (size_t n = 1; n < menu.loss.size(); ++n) EXPECT_LT(menu.loss[n], menu.loss[n - 1]);
   EXPECT_EQ(std::set<int>(menu.candidates.begin(), menu.candidates.end()).size(),
             menu.candidates.size());
   EXPECT_LE(menu.candidates.size(), 8u);  // one class of the sixteen
 }
 
-TEST(Menu, RelativeWeighsEveryPassAlike) {
+TEST(GreedyMenu, RelativeWeighsEveryPassAlike) {
   const Lesson lesson = lesson_of(synthetic_space());
-  const Menu menu =
+  const GreedyMenu menu =
       greedy_menu(lesson, {.entries = 2, .occupancy = "", .objective = MenuObjective::kRelative});
   double logs = 0;
   for (const LessonPass& pass : lesson.passes) {
@@ -96,7 +96,7 @@ TEST(Menu, RelativeWeighsEveryPassAlike) {
   EXPECT_NEAR(menu.loss.back(), std::exp(logs / lesson.passes.size()) - 1, 1e-5);
 }
 
-TEST(Menu, PrefersWhatServesEveryPass) {
+TEST(GreedyMenu, PrefersWhatServesEveryPass) {
   MeasuredSpace space = synthetic_space();
   // A wonder that was never timed on the largest loads.
   for (size_t l = 0; l < space.loads.size(); ++l)
@@ -105,13 +105,13 @@ TEST(Menu, PrefersWhatServesEveryPass) {
     else
       space.samples[0][l].assign(4, 0.5f);
   const Lesson lesson = lesson_of(space);
-  const Menu menu = greedy_menu(lesson, {.entries = 3});
+  const GreedyMenu menu = greedy_menu(lesson, {.entries = 3});
   EXPECT_NE(menu.candidates[0], 0);
   EXPECT_EQ(menu.candidates[1], 0);
   EXPECT_TRUE(std::isfinite(menu.loss.back()));
 }
 
-TEST(Menu, RefusesWhatItCannotDo) {
+TEST(GreedyMenu, RefusesWhatItCannotDo) {
   const Lesson lesson = lesson_of(synthetic_space());
   EXPECT_THROW(greedy_menu(lesson, {.entries = 0}), Error);
   EXPECT_THROW(greedy_menu(lesson, {.entries = 17}), Error);

@@ -105,7 +105,7 @@ TEST(Policies, MenuPoliciesStayOnOneMenu) {
   PolicyOptions options;
   options.menu.entries = 2;
   const Lesson lesson = make_lesson(space, Role::kTrain, Half::kBoth);
-  const Menu menu = greedy_menu(lesson, options.menu);
+  const GreedyMenu menu = greedy_menu(lesson, options.menu);
   for (const char* name : {"cost-model-menu", "menu-table", "menu-exhaustive"}) {
     const auto policy = policy_kind(name).make(options);
     policy->learn(lesson);
