@@ -379,17 +379,17 @@ TEST_F(CacheTest, AKilledLockHolderHoldsNobodyUp) {
   }
   char byte;
   ASSERT_EQ(read(ends[0], &byte, 1), 1);  // it compiles, so it holds the lock
+  const auto start = std::chrono::steady_clock::now();
   std::thread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     kill(holder, SIGKILL);
   });
   CubinCache cache(options_, fake);
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(code(cache.get(request())), "\177ELF code of ffn");
   const auto waited = std::chrono::steady_clock::now() - start;
   killer.join();
   waitpid(holder, nullptr, 0);
-  EXPECT_GE(waited, std::chrono::milliseconds(100)) << "it waited for the lock";
+  EXPECT_GE(waited, std::chrono::milliseconds(200)) << "it waited for the lock";
   EXPECT_LT(waited, std::chrono::seconds(10));
   EXPECT_EQ(cache.counters().lock_timeouts, 0);
   EXPECT_TRUE(cache.contains(request()));
