@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/bench_records.hpp"
+#include "lab/bench_records.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "base/whole_file.hpp"
 #include "problem/text_file.hpp"
 
-namespace ramp::cli {
+namespace ramp {
 namespace {
 
 using nlohmann::ordered_json;
@@ -125,4 +125,4 @@ void merge_into_file(const std::string& path, const std::vector<BenchRecord>& re
   write_whole_file(path, text);
 }
 
-}  // namespace ramp::cli
+}  // namespace ramp

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ramp::cli {
+namespace ramp {
 
 struct BenchRecord {
   std::string model, layout, rank;
@@ -34,4 +34,4 @@ nlohmann::ordered_json merged(const std::string& old, const std::string& path,
 // Reads the file where there is one, merges, and writes it whole.
 void merge_into_file(const std::string& path, const std::vector<BenchRecord>& records);
 
-}  // namespace ramp::cli
+}  // namespace ramp

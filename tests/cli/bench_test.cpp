@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "gpu/driver.hpp"
+#include "kernels/ffn/space.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace ramp {
+namespace {
+
+bool says(const ProgramRun& run, const std::string& text) {
+  return (run.out + run.err).find(text) != std::string::npos;
+}
+
+TEST(BenchVerb, RefusesWhatTheCommandLineGetsWrongBeforeItLooksForAGpu) {
+  const struct {
+    const char* arguments;
+    const char* says;
+  } wrong[] = {
+      {"layer gpt5", "olmoe"},
+      {"layer olmoe --layout ep3x", "layout"},
+      {"layer olmoe --policy fastest", "plan, theta, best or forced"},
+      {"layer olmoe --policy plan", "--plan FILE"},
+      {"layer olmoe --policy forced:none", "ramp check --list"},
+      {"layer olmoe --theta 1,2,3", "one for each label"},
+      {"layer olmoe --tokens 0", "1 and more"},
+      {"layer olmoe --tokens 1,x", "--tokens"},
+      {"layer olmoe --load zipf", "uniform, generated or recorded"},
+      {"layer olmoe --load recorded", "--trace"},
+      {"layer olmoe --rank most", "--rank"},
+      {"layer olmoe --forced one", "all"},
+      {"layer olmoe --plan /nowhere/plan.json", "/nowhere/plan.json"},
+      {"layer", "model"},
+      {"ffn olmoe --configs ,", "--configs"},
+      {"select olmoe --pairs many", "--pairs"},
+  };
+  for (const auto& w : wrong) {
+    const ProgramRun run = run_ramp(std::string("bench ") + w.arguments);
+    EXPECT_EQ(run.code, 1) << w.arguments;
+    EXPECT_TRUE(says(run, w.says)) << w.arguments << ": " << run.err;
+  }
+  EXPECT_EQ(run_ramp("bench").code, 2);
+  EXPECT_EQ(run_ramp("bench layer olmoe --replays 1").code, 2);
+}
+
+TEST(BenchVerb, RefusesAMenuWhoseEntriesCantShareAKernel) {
+  std::string narrow, wide;
+  for (const FfnConfig& c : ffn_space()) (c.cols == 256 ? narrow : wide) = ffn_label(c);
+  const ProgramRun run = run_ramp("bench layer olmoe --policy theta --menu " + narrow + "," + wide +
+                                  " --theta 1,1,1,1 --theta 1,1,1,1");
+  EXPECT_EQ(run.code, 1);
+  EXPECT_TRUE(says(run, "menu/1/")) << run.err;
+}
+
+TEST(BenchVerb, SaysWhatIsMissingWithoutADriver) {
+  if (gpu::driver_available()) GTEST_SKIP() << "this machine has a driver";
+  for (const char* what :
+       {"layer olmoe", "ffn olmoe", "select olmoe", "layer olmoe --forced all"}) {
+    const ProgramRun run = run_ramp(std::string("bench ") + what);
+    EXPECT_EQ(run.code, 1) << what;
+    EXPECT_TRUE(says(run, "compute capability 9.0") && says(run, "ramp doctor")) << run.err;
+  }
+}
+
+TEST(BenchVerb, TeachesWithAnExample) {
+  for (const char* what : {"layer", "ffn", "select"}) {
+    const ProgramRun help = run_ramp(std::string("bench ") + what + " --help");
+    EXPECT_EQ(help.code, 0);
+    EXPECT_TRUE(says(help, std::string("ramp bench ") + what + " olmoe")) << what;
+  }
+}
+
+}  // namespace
+}  // namespace ramp

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "gpu/driver.hpp"
+#include "kernels/ffn/space.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace ramp {
+namespace {
+
+using nlohmann::json;
+
+bool says(const ProgramRun& run, const std::string& text) {
+  return (run.out + run.err).find(text) != std::string::npos;
+}
+
+TEST(CheckVerb, ListsEveryConfigurationOnceWithItsKnobs) {
+  const json out = json::parse(run_ramp("check --list --json").out);
+  std::set<std::string> labels;
+  for (const json& row : out["configs"]) {
+    labels.insert(row["config"].get<std::string>());
+    EXPECT_EQ(ffn_label(ffn_from_knobs(row["knobs"].dump())), row["config"]);
+    EXPECT_LE(row["smem_bytes"].get<int>(), kSharedMemoryLimit);
+  }
+  EXPECT_EQ(labels.size(), out["configs"].size());
+  EXPECT_EQ(labels.size(), ffn_space().size());
+  const ProgramRun table = run_ramp("check --list");
+  EXPECT_EQ(table.code, 0);
+  EXPECT_TRUE(says(table, *labels.begin()));
+}
+
+TEST(CheckVerb, RefusesWhatTheCommandLineGetsWrongBeforeItLooksForAGpu) {
+  const ProgramRun label = run_ramp("check --configs f9-none");
+  EXPECT_EQ(label.code, 1);
+  EXPECT_TRUE(says(label, "f9-none")) << label.err;
+  const ProgramRun both = run_ramp("check --all --configs " + ffn_label(ffn_space().front()));
+  EXPECT_EQ(both.code, 1);
+  EXPECT_TRUE(says(both, "one of them"));
+  EXPECT_TRUE(says(run_ramp("check --shape 8,2048,1024"), "E,d,h,k"));
+  const ProgramRun odd = run_ramp("check --shape 8,2000,1024,8");
+  EXPECT_EQ(odd.code, 1);
+  EXPECT_TRUE(says(odd, "hidden") && says(odd, "128")) << odd.err;
+  EXPECT_TRUE(says(run_ramp("check --family f3"), "f1"));
+  EXPECT_EQ(run_ramp("check --seeds 0").code, 2);
+  EXPECT_EQ(run_ramp("check --nonsense").code, 2);
+}
+
+TEST(CheckVerb, SaysWhatIsMissingWithoutADriver) {
+  if (gpu::driver_available()) GTEST_SKIP() << "this machine has a driver";
+  const ProgramRun run = run_ramp("check --small");
+  EXPECT_EQ(run.code, 1);
+  EXPECT_TRUE(says(run, "compute capability 9.0") && says(run, "ramp doctor")) << run.err;
+  EXPECT_TRUE(run.out.empty());
+}
+
+TEST(CheckVerb, TeachesWithAnExample) {
+  const ProgramRun help = run_ramp("check --help");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_TRUE(says(help, "compute-sanitizer ramp check --small"));
+}
+
+}  // namespace
+}  // namespace ramp
