@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <unordered_set>
 
 #include "base/error.hpp"
@@ -277,14 +278,12 @@ PassSplit split_passes(const RoutingTrace& trace, double test_share, std::uint64
     return split;
   }
   // The sessions, grouped by domain so that both sides see every domain.
-  std::vector<std::vector<int>> sessions_of(trace.domains.size() + 1);
-  for (int p = 0; p < passes; ++p) {
-    if (group_of[p] < 0) continue;
-    auto& sessions = sessions_of[domain_of[p] < 0 ? trace.domains.size() : domain_of[p]];
-    const int session = root(group_of[p]);
-    if (std::find(sessions.begin(), sessions.end(), session) == sessions.end())
-      sessions.push_back(session);
-  }
+  std::vector<std::set<int>> sets(trace.domains.size() + 1);
+  for (int p = 0; p < passes; ++p)
+    if (group_of[p] >= 0)
+      sets[domain_of[p] < 0 ? trace.domains.size() : domain_of[p]].insert(root(group_of[p]));
+  std::vector<std::vector<int>> sessions_of;
+  for (const std::set<int>& set : sets) sessions_of.emplace_back(set.begin(), set.end());
   std::size_t sessions = 0;
   for (const auto& list : sessions_of) sessions += list.size();
   Random random(seed, 4);
@@ -292,7 +291,6 @@ PassSplit split_passes(const RoutingTrace& trace, double test_share, std::uint64
     std::unordered_set<int> tests;
     for (auto& list : sessions_of) {
       if (list.empty()) continue;
-      std::sort(list.begin(), list.end());
       random.shuffle(list);
       std::size_t n =
           static_cast<std::size_t>(std::lround(test_share * static_cast<double>(list.size())));

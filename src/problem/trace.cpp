@@ -79,6 +79,9 @@ void check_trace(const RoutingTrace& trace) {
 int domain_index(RoutingTrace& trace, const std::string& domain) {
   for (std::size_t i = 0; i < trace.domains.size(); ++i)
     if (trace.domains[i] == domain) return static_cast<int>(i);
+  if (static_cast<int>(trace.domains.size()) >= kMaxDomains)
+    throw Error("domains", fmt::format("more than {}", kMaxDomains),
+                "kinds of text, not names of requests", "group the requests into fewer domains");
   trace.domains.push_back(domain);
   return static_cast<int>(trace.domains.size()) - 1;
 }

@@ -84,7 +84,9 @@ void check_trace_info(const TraceInfo& info);
 // E-1.
 void check_trace(const RoutingTrace& trace);
 
-// Domain's index, added at the end where it is new.
+inline constexpr int kMaxDomains = 4096;
+
+// Domain's index, added at the end where it is new; throws Error for more than kMaxDomains.
 int domain_index(RoutingTrace& trace, const std::string& domain);
 
 // "recorded: <source>" or "generated: <calibration, seed>", for provenance.

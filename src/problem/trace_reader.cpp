@@ -195,7 +195,7 @@ class Reader {
                     TokenChunk& chunk) {
     ByteReader in(raw);
     const auto domains = in.get<std::uint32_t>();
-    if (domains > in.remaining() / 2) return false;
+    if (domains > kMaxDomains) return false;
     for (std::uint32_t i = 0; i < domains && in.ok(); ++i)
       chunk.domains.emplace_back(in.get_bytes(in.get<std::uint16_t>()));
     const auto runs = in.get<std::uint32_t>();

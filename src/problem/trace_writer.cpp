@@ -87,6 +87,9 @@ void TraceWriter::append(const TraceSegment& segment, std::span<const std::int16
                 "a request number below 2^64-1, 0 <= prompt <= tokens", "check the caller");
   const auto [found, is_new] =
       domains_.try_emplace(segment.domain, static_cast<int>(domains_.size()));
+  if (is_new && domain_names_.size() >= static_cast<std::size_t>(kMaxDomains))
+    throw Error("domains", fmt::format("more than {}", kMaxDomains),
+                "kinds of text, not names of requests", "group the requests into fewer domains");
   if (is_new) domain_names_.push_back(segment.domain);
   append_run(segment.request, found->second, segment.tokens, segment.prompt, ids);
 }

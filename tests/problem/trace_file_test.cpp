@@ -261,6 +261,14 @@ TEST(TraceFile, BelievesNoClaimThatTheFileDoesNotHold) {
   EXPECT_THROW(read_trace_bytes(bytes, limits), Error);
 }
 
+TEST(TraceFile, DomainsAreKindsOfTextAndNotNamesOfRequests) {
+  RoutingTrace trace = request_trace({1});
+  trace.domains.clear();
+  for (int i = 0; i < kMaxDomains; ++i) domain_index(trace, std::to_string(i));
+  EXPECT_EQ(domain_index(trace, "7"), 7);
+  EXPECT_THROW(domain_index(trace, "one more"), Error);
+}
+
 TEST(TraceFile, WriterRefusesWhatItsReaderWould) {
   TestFolder folder;
   RoutingTrace trace = request_trace({4});
