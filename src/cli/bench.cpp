@@ -12,6 +12,7 @@
 #include "base/build.hpp"
 #include "base/error.hpp"
 #include "base/whole_file.hpp"
+#include "choice/statistics.hpp"
 #include "cli/gpu_options.hpp"
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"
@@ -195,7 +196,7 @@ void bench_forced(const Options& o, Session& s, const std::vector<int>& tokens) 
   fmt::print(
       "{}\nEach of {} entries forced in one polymorphic kernel over the same compiled alone: "
       "median {:.3f}, worst {:.3f}\n",
-      table.text(), menu.size(), median_of(ratios),
+      table.text(), menu.size(), median(ratios),
       *std::max_element(ratios.begin(), ratios.end()));
   if (!o.json.empty()) write_whole_file(o.json, json{{"forced", rows}}.dump(1) + "\n");
 }

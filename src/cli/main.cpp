@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   ramp::cli::add_plan(app);
   ramp::cli::add_profile(app);
   ramp::cli::add_tune(app);
+  ramp::cli::add_layer(app);
   ramp::cli::add_worker(app);
   try {
     app.parse(argc, argv);

@@ -17,5 +17,6 @@ void add_eval(CLI::App& app);     // eval
 void add_plan(CLI::App& app);     // plan make|show|explain|verify
 void add_profile(CLI::App& app);  // profile, profile export|import
 void add_tune(CLI::App& app);     // tune
+void add_layer(CLI::App& app);    // layer
 void add_worker(CLI::App& app);   // worker, hidden: profile and tune start it
 }  // namespace ramp::cli

@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 
+#include "choice/statistics.hpp"
 #include "kernels/prepare/twin.hpp"
 #include "problem/random.hpp"
 #include "runtime/prefill.hpp"
@@ -112,7 +113,8 @@ BurstTimer::BurstTimer(const gpu::Context& context, const gpu::Clocks& clocks,
   const std::size_t wanted = std::clamp<std::size_t>((kColdBytes + expert - 1) / expert,
                                                      size_of(kLeastSets), size_of(kMostSets));
   const std::size_t sets = std::min(wanted, room / bytes);
-  if (sets * bytes < 2 * kColdBytes || sets < 2)
+  // A layer too small to fill that many sets is cold enough with kMostSets of them.
+  if (sets < 2 || (sets < wanted && sets * bytes < 2 * kColdBytes))
     throw Error("memory of the GPU", fmt::format("{} bytes free", gpu::memory_info().free_bytes),
                 fmt::format("room for {} copies of {} bytes of weights", wanted, bytes),
                 "free the GPU, or profile a layout with more GPUs");
@@ -140,8 +142,8 @@ double BurstTimer::measure_overhead() {
       wait_for(stream_, kSeconds, "empty launches");
       (n == kFew ? few : many).push_back(gpu::elapsed_us(events_[0], events_[1]));
     }
-  const double one = (median_of(many) - median_of(few)) / (kMany - kFew);
-  return std::clamp(median_of(few) - kFew * one, 0.0, 5.0);
+  const double one = (median(many) - median(few)) / (kMany - kFew);
+  return std::clamp(median(few) - kFew * one, 0.0, 5.0);
 }
 
 void BurstTimer::reserve_rows(int tokens) {

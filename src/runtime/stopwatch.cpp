@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "choice/statistics.hpp"
 #include "runtime/trial.hpp"
 
 namespace ramp {
@@ -23,12 +23,6 @@ double quantile(const std::vector<double>& sorted, double q) {
 }
 
 }  // namespace
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  std::sort(values.begin(), values.end());
-  return quantile(values, 0.5);
-}
 
 GraphTimes time_graphs(const BenchProgram& bench, const gpu::Clocks& clocks,
                        const std::vector<TimedGraph>& graphs, int replays,
@@ -82,7 +76,7 @@ GraphTimes time_graphs(const BenchProgram& bench, const gpu::Clocks& clocks,
     times.us.push_back(quantile(samples, 0.5));
     times.spread.push_back((quantile(samples, 0.75) - quantile(samples, 0.25)) / times.us.back());
   }
-  times.sm_mhz = mhz.empty() ? 0 : static_cast<int>(std::lround(median_of(mhz)));
+  times.sm_mhz = mhz.empty() ? 0 : static_cast<int>(std::lround(median(mhz)));
   return times;
 }
 

@@ -52,6 +52,4 @@ GraphTimes time_graphs(const BenchProgram& bench, const gpu::Clocks& clocks,
                        const std::vector<TimedGraph>& graphs, int replays,
                        const gpu::Stream& stream);
 
-double median_of(std::vector<double> values);
-
 }  // namespace ramp

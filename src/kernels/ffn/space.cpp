@@ -78,24 +78,33 @@ std::string ffn_occupancy(const FfnConfig& c) { return fmt::format("1x{}-c{}-x{}
 
 std::vector<FfnConfig> ffn_space() {
   std::vector<FfnConfig> space;
-  for (int cols : {256, 512})
-    for (int rows : {8, 16, 24, 32, 40, 48, 64}) {
-      FfnConfig c{.rows = rows, .cols = cols};
-      std::vector<std::pair<int, int>> rings;  // staging, stages
-      c.staging = 2;
-      const int two = deepest(c);
-      c.staging = 1;
-      const int one = deepest(c);
-      if (two >= 3) rings.emplace_back(2, two);
-      if (two >= 5) rings.emplace_back(2, two - 2);
-      if (one > two && one >= 2) rings.emplace_back(1, one);
-      for (auto [staging, stages] : rings)
-        for (int dynamic : {0, 1})
-          for (int grouped : {0, 1}) {
-            FfnConfig full{rows, cols, stages, staging, dynamic, grouped};
-            if (ffn_refusal(full) == nullptr) space.push_back(full);
-          }
-    }
+  const auto add = [&](FfnConfig c, int staging, int stages, std::initializer_list<int> claims) {
+    c.staging = staging, c.stages = stages;
+    for (int dynamic : claims)
+      for (int grouped : {0, 1}) {
+        c.dynamic = dynamic, c.grouped = grouped;
+        if (ffn_refusal(c) == nullptr) space.push_back(c);
+      }
+  };
+  for (int split : {1, 2, 4})
+    for (int cols : {256, 512})
+      for (int rows : {8, 16, 24, 32, 40, 48, 64}) {
+        FfnConfig c{.rows = rows, .cols = cols, .split = split};
+        c.staging = 2;
+        const int two = deepest(c);
+        c.staging = 1;
+        const int one = deepest(c);
+        if (split == 1) {
+          if (two >= 3) add(c, 2, two, {0, 1});
+          if (two >= 5) add(c, 2, two - 2, {1});
+          if (one > two && one >= 2) add(c, 1, one, {1});
+        } else if (cols == 256) {
+          // A cluster's owned items are dealt out before the routing is known, so those whose expert is empty must be
+          // able to take others': claimed only.
+          if (two >= 3) add(c, 2, two, {1});
+          if (one > two && one >= 2) add(c, 1, one, {1});
+        }
+      }
   return space;
 }
 
