@@ -15,9 +15,8 @@ namespace {
 int usable(int device) {
   std::string why;
   if (!gpu::driver_available(&why))
-    throw Error("GPU", why, "a GPU of compute capability 9.0 and its driver",
-                "run this where there is one (`ramp doctor` says what is missing); fit, eval, plan "
-                "and the reference work without");
+    throw Error(why +
+                "; `ramp doctor` says what is missing, and loads, fit, eval and plan work here");
   if (device < 0 || device >= gpu::device_count())
     throw Error("--device", fmt::format("{}", device),
                 fmt::format("0 .. {}", gpu::device_count() - 1), "`ramp doctor` lists the GPUs");
