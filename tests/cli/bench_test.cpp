@@ -54,7 +54,7 @@ TEST(BenchVerb, RefusesAMenuWhoseEntriesCantShareAKernel) {
   const ProgramRun run = run_ramp("bench layer olmoe --policy theta --menu " + narrow + "," + wide +
                                   " --theta 1,1,1,1 --theta 1,1,1,1");
   EXPECT_EQ(run.code, 1);
-  EXPECT_TRUE(says(run, "menu/1/")) << run.err;
+  EXPECT_TRUE(says(run, "menu/1") && says(run, wide)) << run.err;
 }
 
 TEST(BenchVerb, SaysWhatIsMissingWithoutADriver) {

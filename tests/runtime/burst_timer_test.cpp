@@ -49,10 +49,5 @@ TEST(BurstTimer, ExpectsAllExpertsOfATokenHereOnlyWhereAllExpertsAre) {
   EXPECT_EQ(pairs_of_token({1, 2, 6144, 16384}), 1.0);  // one expert takes a token once
 }
 
-TEST(Stopwatch, TakesTheMiddle) {
-  EXPECT_EQ(median_of({3, 1, 2}), 2);
-  EXPECT_EQ(median_of({4, 1, 2, 3}), 2.5);
-}
-
 }  // namespace
 }  // namespace ramp
