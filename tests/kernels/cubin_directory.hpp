@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tests keep compiled kernels: beside the program that was built, so that a second run compiles
-// nothing and a clean build starts anew.
+// Where tests keep compiled kernels: beside the program that was built, so that a second run
+// compiles nothing and a clean build starts anew.
 #pragma once
 
 #include <filesystem>

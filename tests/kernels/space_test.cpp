@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configuration space as data: names that come back, refusals that say why, a layout of shared
+// memory that the hardware accepts.
+#include "kernels/ffn/space.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace ramp {
+namespace {
+
+std::string refusal_of(const FfnConfig& c) {
+  const char* why = ffn_refusal(c);
+  return why ? why : "";
+}
+
+std::string error_of(const std::string& knobs) {
+  try {
+    ffn_from_knobs(knobs);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+// The text with one knob's value changed.
+std::string with(const char* knob, const std::string& value) {
+  std::string text = ffn_knobs(FfnConfig{});
+  const std::string key = std::string("\"") + knob + "\":";
+  const auto at = text.find(key) + key.size();
+  return text.replace(at, text.find_first_of(",}", at) - at, value);
+}
+
+TEST(Space, HasAtLeastFortyLegalConfigurationsAndNoTwoAlike) {
+  std::set<std::string> labels, knobs, literals;
+  for (const FfnConfig& c : ffn_space()) {
+    EXPECT_EQ(refusal_of(c), "") << ffn_label(c);
+    labels.insert(ffn_label(c));
+    knobs.insert(ffn_knobs(c));
+    literals.insert(ffn_literal(c));
+  }
+  EXPECT_GE(ffn_space().size(), 40u);
+  EXPECT_EQ(labels.size(), ffn_space().size());
+  EXPECT_EQ(knobs.size(), ffn_space().size());
+  EXPECT_EQ(literals.size(), ffn_space().size());
+}
+
+TEST(Space, CoversEveryRowCountAndBothWidths) {
+  std::set<std::pair<int, int>> built;
+  for (const FfnConfig& c : ffn_space()) built.insert({c.rows, c.cols});
+  for (int rows : {8, 16, 24, 32, 40, 48, 64}) EXPECT_TRUE(built.count({rows, 256})) << rows;
+  for (int rows : {8, 16, 24, 32, 40}) EXPECT_TRUE(built.count({rows, 512})) << rows;
+}
+
+TEST(Space, LabelsAndKnobsComeBackAsTheSameConfiguration) {
+  for (const FfnConfig& c : ffn_space()) {
+    EXPECT_EQ(ffn_literal(ffn_from_label(ffn_label(c))), ffn_literal(c));
+    EXPECT_EQ(ffn_literal(ffn_from_knobs(ffn_knobs(c))), ffn_literal(c));
+  }
+}
+
+TEST(Space, ALiteralNamesEveryFieldOnce) {
+  const std::string literal = ffn_literal(FfnConfig{});
+  FfnConfig c;
+  int fields = 0;
+  FfnConfig::fields(c, [&](const char* name, int value) {
+    const std::string text = "." + std::string(name) + " = " + std::to_string(value);
+    EXPECT_NE(literal.find(text), std::string::npos) << text << " in " << literal;
+    ++fields;
+  });
+  EXPECT_EQ(sizeof(FfnConfig), fields * sizeof(int)) << "a knob is missing from the list of fields";
+}
+
+TEST(Space, RefusalsNameTheKnobAndWhatIsAllowed) {
+  const std::pair<FfnConfig, const char*> cases[] = {
+      {{.rows = 12}, "rows"},      {{.rows = 0}, "rows"},       {{.rows = 56}, "rows"},
+      {{.cols = 128}, "cols"},     {{.cols = 0}, "cols"},       {{.stages = 1}, "stages"},
+      {{.stages = 9}, "stages"},   {{.stages = -6}, "stages"},  {{.staging = 0}, "staging"},
+      {{.staging = 3}, "staging"}, {{.dynamic = 2}, "dynamic"}, {{.grouped = -1}, "grouped"},
+  };
+  for (const auto& [config, knob] : cases)
+    EXPECT_EQ(refusal_of(config).rfind(knob, 0), 0u) << knob << ": " << refusal_of(config);
+  EXPECT_NE(refusal_of({.rows = 64, .cols = 512, .stages = 3, .staging = 1}), "")
+      << "more sums than registers";
+  EXPECT_NE(refusal_of({.rows = 64, .cols = 256, .stages = 8, .staging = 2}), "")
+      << "more shared memory than a block has";
+}
+
+TEST(Space, KnobsOfOthersAreRefusedByName) {
+  EXPECT_NE(error_of("[]").find("JSON object"), std::string::npos);
+  EXPECT_NE(error_of("{").find("JSON object"), std::string::npos);
+  EXPECT_NE(error_of("{}").find("knobs/family"), std::string::npos);
+  EXPECT_NE(error_of(R"({"family":"f9"})").find("f9"), std::string::npos);
+  EXPECT_NE(error_of(R"({"family":"f1"})").find("(missing)"), std::string::npos);
+  EXPECT_NE(error_of(with("rows", "12")).find("rows"), std::string::npos);
+  EXPECT_NE(error_of(with("stages", "6.5")).find("knobs/stages"), std::string::npos);
+  EXPECT_NE(error_of(with("cols", "\"256\"")).find("knobs/cols"), std::string::npos);
+  EXPECT_NE(error_of(with("grouped", "0,\"colour\":1")).find("known knobs"), std::string::npos);
+  EXPECT_EQ(error_of(ffn_knobs(FfnConfig{})), "");
+}
+
+TEST(Space, LabelsOfNothingAreRefusedWithAnExample) {
+  for (const char* label : {"", "f1", "f1-r12-c256-s6-w2-dynamic", "f2-r8"})
+    EXPECT_THROW(ffn_from_label(label), Error) << label;
+}
+
+TEST(SharedMemory, EveryConfigurationFitsABlock) {
+  for (const FfnConfig& c : ffn_space())
+    EXPECT_LE(ffn_shared_bytes(c), kSharedMemoryLimit) << ffn_label(c);
+}
+
+// Swizzled tiles repeat every 1,024 bytes, vector loads and bulk copies need 16, floats 4.
+TEST(SharedMemory, RegionsAreInOrderApartAndAlignedAsTheirReadersNeed) {
+  for (const FfnConfig& c : ffn_space()) {
+    const std::string label = ffn_label(c);
+    const FfnLayout l = ffn_layout(c);
+    EXPECT_EQ(l.rows, c.stages * kFfnUnitBytes) << label << ": the ring comes first";
+    EXPECT_EQ(l.rows % 1024, 0) << label;
+    EXPECT_EQ(c.rows * kScaleGroup % 1024, 0) << label << ": one stage's rows follow another's";
+    EXPECT_EQ(l.intermediate % 1024, 0) << label;
+    EXPECT_EQ(l.staging % 16, 0) << label;
+    EXPECT_EQ(l.scales_x % 8, 0) << label;
+    EXPECT_EQ(l.scales_w % 8, 0) << label;
+    EXPECT_EQ(l.scales_mid % 8, 0) << label;
+    EXPECT_EQ(l.items % 16, 0) << label;
+    EXPECT_EQ(l.item_bytes % 16, 0) << label;
+    const std::pair<int, int> regions[] = {
+        {l.rows, c.stages * c.rows * kScaleGroup},
+        {l.intermediate, ffn_groups(c) * c.rows * kScaleGroup},
+        {l.staging, kFfnConsumers * c.staging * c.rows * kFfnStagingPitch},
+        {l.scales_x, c.stages * c.rows * 4},
+        {l.scales_w, c.stages * 2 * 4},
+        {l.scales_mid, ffn_groups(c) * c.rows * 4},
+        {l.items, kFfnItemSlots * l.item_bytes}};
+    int end = 0;
+    for (const auto& [begin, bytes] : regions) {
+      EXPECT_GE(begin, end) << label;
+      end = begin + bytes;
+    }
+    EXPECT_LE(end, l.bytes) << label;
+    EXPECT_LT(l.bytes + 1024 + kFfnBarrierBytes - 1, ffn_shared_bytes(c) + 1) << label;
+  }
+}
+
+TEST(SharedMemory, BarriersFitTheirPlace) {
+  EXPECT_LE((2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8, kFfnBarrierBytes);
+}
+
+TEST(Registers, WhatTheWarpgroupsAskForIsNoMoreThanTheLaunchHas) {
+  EXPECT_LE(128 * kFfnProducerRegisters + (kFfnThreads - 128) * kFfnConsumerRegisters, 65536);
+  EXPECT_EQ(kFfnProducerRegisters % 8, 0);
+  EXPECT_EQ(kFfnConsumerRegisters % 8, 0);
+}
+
+TEST(SpaceGrid, CountsSlicesAndBlocksAsTheKernelDoes) {
+  const FfnConfig narrow{.rows = 16, .cols = 256}, wide{.rows = 16, .cols = 512};
+  EXPECT_EQ(ffn_slices(narrow, 768), 6);
+  EXPECT_EQ(ffn_slices(wide, 768), 3);
+  EXPECT_EQ(ffn_slices(wide, 1408), 6) << "the last slice is half empty";
+  const Grid grid = ffn_grid(narrow, 768, 132);
+  EXPECT_EQ(grid.phases, 1);
+  EXPECT_EQ(grid.phase[0].rows, 16);
+  EXPECT_EQ(grid.phase[0].col_tiles, 6);
+  EXPECT_EQ(grid.phase[0].slots, 132);
+}
+
+TEST(SpaceGrid, BlocksOwnWholeExpertsAndNoMoreThanThereAre) {
+  const FfnConfig c{.rows = 8, .cols = 256};
+  EXPECT_EQ(ffn_owned_experts(c, 768, 132, 16), 16);
+  EXPECT_EQ(ffn_owned_experts(c, 2048, 132, 32), 8) << "8 experts of 16 slices fill 128 blocks";
+  EXPECT_EQ(ffn_owned_experts(c, 32768, 132, 8), 0) << "an expert has more slices than blocks";
+  for (int experts : {1, 8, 16, 64, 512})
+    for (int h : {128, 768, 1408, 2048, 16384}) {
+      const int owned = ffn_owned_experts(c, h, 132, experts);
+      EXPECT_LE(owned, experts);
+      EXPECT_LE(owned * ffn_slices(c, h), 132);
+    }
+}
+
+}  // namespace
+}  // namespace ramp

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workspace: every region has its size, none overlaps another, nothing overflows.
+#include "kernels/prepare/workspace.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "kernels/prepare/program.hpp"
+#include "kernels/prepare/state.h"
+
+namespace ramp {
+namespace {
+
+using Region = std::pair<std::size_t, std::size_t>;  // offset, bytes
+
+std::vector<Region> regions(const LocalShape& s, std::size_t tokens) {
+  const Workspace w = workspace_layout(s, static_cast<int>(tokens));
+  const std::size_t pairs = tokens * s.top_k, experts = s.experts, d = s.hidden;
+  return {{w.state, sizeof(LayerState)},
+          {w.counts, experts * 4},
+          {w.rows, (pairs + kHeadRows) * sizeof(Row)},
+          {w.head, experts * kHeadRows * sizeof(Row)},
+          {w.tiles, (pairs + experts) * sizeof(Tile)},
+          {w.rows_scale, tokens * (d / 128) * 4},
+          {w.rows_q, tokens * d}};
+}
+
+const LocalShape kShapes[] = {{16, 8, 2048, 768},
+                              {8, 8, 2048, 1024},
+                              {32, 8, 7168, 2048},
+                              {1, 1, 128, 128},
+                              {512, 32, 128, 128}};
+
+TEST(Workspace, RegionsAreAlignedApartAndInside) {
+  for (const LocalShape& shape : kShapes)
+    for (int tokens : {0, 1, 7, 64, 4096, 131072 / shape.top_k}) {
+      std::vector<Region> all = regions(shape, tokens);
+      std::sort(all.begin(), all.end());
+      std::size_t end = 0;
+      for (const auto& [at, bytes] : all) {
+        EXPECT_EQ(at % kWorkspaceAlignment, 0u);
+        EXPECT_GE(at, end);
+        end = at + bytes;
+      }
+      EXPECT_LE(end, workspace_layout(shape, tokens).bytes);
+    }
+}
+
+TEST(Workspace, TheStateComesFirstWhateverTheSize) {
+  for (const LocalShape& shape : kShapes) {
+    EXPECT_EQ(workspace_layout(shape, 1).state, 0u);
+    EXPECT_EQ(workspace_layout(shape, 4096).state, 0u);
+  }
+}
+
+TEST(Workspace, GrowsWithTheTokensSoThatTheLargestCallsServesAll) {
+  std::size_t before = 0;
+  for (int tokens = 0; tokens < 3000; tokens += 7) {
+    const std::size_t bytes = workspace_layout(kShapes[0], tokens).bytes;
+    EXPECT_GE(bytes, before);
+    before = bytes;
+  }
+}
+
+TEST(Workspace, HoldsWhatNoIntCould) {
+  const LocalShape wide{512, 8, 16384, 128};
+  const int tokens = 1 << 20;
+  EXPECT_GT(workspace_layout(wide, tokens).bytes, std::size_t{1} << 34);
+  const Workspace w = workspace_layout(wide, tokens);
+  EXPECT_GE(w.bytes - w.rows_q, std::size_t{tokens} * 16384);
+}
+
+TEST(PrepareBlocks, OneSelectsAndTheOthersShareTheRows) {
+  EXPECT_EQ(prepare_blocks(1, 2048, 132), 2) << "at least one quantises";
+  EXPECT_EQ(prepare_blocks(4, 2048, 132), 2);
+  EXPECT_EQ(prepare_blocks(5, 2048, 132), 3);
+  EXPECT_EQ(prepare_blocks(128, 2048, 132), 33);
+  EXPECT_EQ(prepare_blocks(1 << 20, 16384, 132), 132) << "no more than the GPU holds";
+}
+
+}  // namespace
+}  // namespace ramp
