@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a layer is refused for before a GPU is asked: every refusal names the option, the value and
+// what is allowed.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "choice/measured.hpp"
+#include "kernels/ffn/space.hpp"
+#include "problem/catalog.hpp"
+#include "problem/layout.hpp"
+#include "runtime/default_menu.hpp"
+#include "runtime/layer.hpp"
+
+namespace ramp {
+namespace {
+
+LayerOptions good() {
+  LayerOptions o;
+  o.shape = {16, 8, 2048, 768};
+  o.experts = 128;
+  o.first_expert = 32;
+  return with_default_menu(o, find_gpu("h200"));
+}
+
+std::string refusal(const std::function<void(LayerOptions&)>& change) {
+  LayerOptions o = good();
+  change(o);
+  try {
+    check_layer_options(o);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+void expect_refused(const std::string& field, const std::function<void(LayerOptions&)>& change) {
+  const std::string said = refusal(change);
+  EXPECT_EQ(said.rfind(field + ":", 0), 0u) << field << " expected, said: " << said;
+  EXPECT_NE(said.find("allowed:"), std::string::npos) << said;
+}
+
+TEST(LayerOptions, OfALegalShareAreTaken) {
+  EXPECT_EQ(refusal([](LayerOptions&) {}), "");
+  EXPECT_EQ(refusal([](LayerOptions& o) { o.first_expert = 112; }), "") << "the last share";
+  EXPECT_EQ(refusal([](LayerOptions& o) {
+              o.experts = 16;
+              o.first_expert = 0;
+            }),
+            "")
+      << "all experts here";
+}
+
+TEST(LayerOptions, ShapesThatTheKernelsCannotRunAreRefused) {
+  expect_refused("shape/hidden", [](LayerOptions& o) { o.shape.hidden = 2880; });
+  expect_refused("shape/hidden", [](LayerOptions& o) { o.shape.hidden = 0; });
+  expect_refused("shape/intermediate", [](LayerOptions& o) { o.shape.intermediate = 192; });
+  expect_refused("shape/top_k", [](LayerOptions& o) { o.shape.top_k = 33; });
+  expect_refused("shape/top_k", [](LayerOptions& o) { o.shape.top_k = 0; });
+  expect_refused("shape/experts", [](LayerOptions& o) { o.shape.experts = 513; });
+}
+
+TEST(LayerOptions, ASharesPlaceMustLieInTheModel) {
+  expect_refused("first_expert", [](LayerOptions& o) { o.first_expert = 113; });
+  expect_refused("first_expert", [](LayerOptions& o) { o.first_expert = -1; });
+  expect_refused("experts", [](LayerOptions& o) { o.experts = 15; });
+  expect_refused("experts", [](LayerOptions& o) { o.experts = 1 << 20; });
+}
+
+TEST(LayerOptions, AnExpertMapIsRightOrNotTaken) {
+  const auto map = [](LayerOptions& o) {
+    o.expert_map.assign(128, -1);
+    for (int e = 0; e < 16; ++e) o.expert_map[e * 8] = e;
+  };
+  EXPECT_EQ(refusal(map), "");
+  expect_refused("expert_map", [&](LayerOptions& o) { map(o), o.expert_map.pop_back(); });
+  expect_refused("expert_map/3", [&](LayerOptions& o) { map(o), o.expert_map[3] = 16; });
+  expect_refused("expert_map/3", [&](LayerOptions& o) { map(o), o.expert_map[3] = -2; });
+  expect_refused("expert_map/9", [&](LayerOptions& o) { map(o), o.expert_map[9] = 1; });
+}
+
+TEST(LayerOptions, MenuAndThetaMustAgree) {
+  expect_refused("menu", [](LayerOptions& o) { o.menu.clear(); });
+  expect_refused("menu/0", [](LayerOptions& o) { o.menu[0].stages = 1; });
+  expect_refused("theta", [](LayerOptions& o) { o.theta.pop_back(); });
+  expect_refused("theta/1", [](LayerOptions& o) { o.theta[1].tile = std::nanf(""); });
+  expect_refused("theta/0", [](LayerOptions& o) { o.theta[0].fixed = -1; });
+  expect_refused("theta/0", [](LayerOptions& o) { o.theta[0].wave = HUGE_VALF; });
+}
+
+TEST(LayerOptions, AClusterNeedsAPartOfTheHiddenDimensionForEveryBlock) {
+  for (const FfnConfig& c : ffn_space())
+    if (c.split == 4) {
+      expect_refused("menu/0/split", [&](LayerOptions& o) {
+        o.shape.hidden = 256;
+        o.menu = {c};
+        o.theta.resize(1);
+      });
+      return;
+    }
+}
+
+TEST(Weights, MustBeThereAndAligned) {
+  const auto said = [](DeviceWeights w) -> std::string {
+    try {
+      check_device_weights(w);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  };
+  EXPECT_EQ(said({4096, 4096, 4096, 4096}), "");
+  EXPECT_EQ(said({16, 4, 16, 4}), "");
+  EXPECT_NE(said({0, 4, 16, 4}).find("weights/w13: got null"), std::string::npos);
+  EXPECT_NE(said({24, 4, 16, 4}).find("weights/w13: got 0x18"), std::string::npos);
+  EXPECT_NE(said({16, 6, 16, 4}).find("weights/s13"), std::string::npos);
+  EXPECT_NE(said({16, 4, 8, 4}).find("weights/w2"), std::string::npos);
+  EXPECT_NE(said({16, 4, 16, 1}).find("weights/s2"), std::string::npos);
+}
+
+TEST(ContiguousMap, NeedsNoLookUp) {
+  EXPECT_EQ(contiguous_first(std::vector<int>{-1, -1, 0, 1, 2, -1}, 3), 2);
+  EXPECT_EQ(contiguous_first(std::vector<int>{0, 1, 2}, 3), 0);
+  EXPECT_EQ(contiguous_first(std::vector<int>{-1, 0, 1, 2}, 3), 1);
+  for (const std::vector<int>& other : {std::vector<int>{-1, 0, 1},
+                                        {0, 2, 1},
+                                        {0, -1, 1, 2},
+                                        {1, 2, 0},
+                                        {-1, -1, -1},
+                                        {0, 1, 2, 0},
+                                        {2, 0, 1, 2},
+                                        {}})
+    EXPECT_EQ(contiguous_first(other, 3), -1);
+}
+
+TEST(ContiguousMap, EveryContiguousLayoutIsSeenAsOne) {
+  for (int gpus : {1, 2, 4, 8})
+    for (int gpu = 0; gpu < gpus; ++gpu) {
+      const Layout layout{.kind = Layout::Kind::kExpert, .gpus = gpus};
+      const std::vector<int> local = local_experts(layout, 60, gpu);
+      EXPECT_EQ(contiguous_first(expert_map(layout, 60, gpu), static_cast<int>(local.size())),
+                local.front())
+          << gpus << " GPUs, number " << gpu;
+    }
+}
+
+TEST(MaxTokens, KeepsCountsAndTilesWithinThirtyTwoBits) {
+  EXPECT_EQ(max_tokens_of({16, 8, 2048, 768}), kMaxPairs / 8);
+  EXPECT_EQ(max_tokens_of({16, 1, 2048, 768}), kMaxPairs);
+  for (int h : {128, 16384}) {
+    const LocalShape shape{8, 8, 2048, h};
+    const long long tiles = static_cast<long long>(max_tokens_of(shape)) * shape.top_k;
+    EXPECT_LT(tiles * ffn_slices(FfnConfig{}, h), 1LL << 31);
+  }
+}
+
+TEST(DefaultMenu, IsLegalAscendingAndOfOneOccupancy) {
+  const std::vector<FfnConfig> menu = default_menu();
+  ASSERT_EQ(menu.size(), 6u);
+  EXPECT_NO_THROW(require_legal_menu(menu));
+  const int rows[] = {8, 16, 24, 32, 48, 64};
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(menu[i].rows, rows[i]);
+}
+
+int chosen(const LayerOptions& o, const std::vector<int>& load) {
+  std::vector<float> us;
+  for (std::size_t i = 0; i < o.menu.size(); ++i)
+    us.push_back(predict_us(o.theta[i], features(ffn_grid(o.menu[i], o.shape.intermediate, 132),
+                                                 load.data(), static_cast<int>(load.size()))));
+  return o.menu[cheapest(us.data(), static_cast<int>(us.size()))].rows;
+}
+
+TEST(PlannedTheta, IsPositiveAndChargesAnExpertItsWeightsAtTheStreamRate) {
+  const LayerOptions o = good();
+  for (const Theta& t : o.theta) {
+    EXPECT_GT(t.fixed, 0);
+    EXPECT_GT(t.wave, 0);
+    EXPECT_GT(t.tile, 0);
+    EXPECT_NEAR(t.expert, 3 * 2048 * 768 / 4.58e6, 1e-3);
+  }
+}
+
+TEST(PlannedTheta, ALargerTileTakesLongerButLessARow) {
+  const LayerOptions o = good();
+  for (std::size_t i = 1; i < o.theta.size(); ++i) {
+    EXPECT_GT(o.theta[i].wave, o.theta[i - 1].wave);
+    EXPECT_LT(o.theta[i].wave / o.menu[i].rows, o.theta[i - 1].wave / o.menu[i - 1].rows * 1.001f);
+  }
+}
+
+TEST(PlannedTheta, PicksSmallTilesForDecodeAndLargeOnesForPrefill) {
+  const LayerOptions o = good();
+  EXPECT_EQ(chosen(o, std::vector<int>(16, 1)), 8);
+  EXPECT_EQ(chosen(o, std::vector<int>(16, 8)), 8);
+  EXPECT_GE(chosen(o, std::vector<int>(16, 256)), 32);
+  EXPECT_GT(chosen(o, std::vector<int>(16, 64)), 8);
+}
+
+}  // namespace
+}  // namespace ramp
