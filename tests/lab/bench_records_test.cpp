@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -52,8 +53,9 @@ struct TestFile {
 };
 
 TEST(BenchRecords, HaveExactlyTheAgreedFieldsInTheirOrder) {
+  const ordered_json row = row_of(record(16, 14.2));
   std::string fields;
-  for (const auto& [key, value] : row_of(record(16, 14.2)).items()) fields += key + " ";
+  for (const auto& [key, value] : row.items()) fields += key + " ";
   EXPECT_EQ(fields,
             "model layout rank tokens load mode policy entry active_mb us choice_us ffn_us "
             "stream_us floor_us rel_err gpu commit date ");
