@@ -164,6 +164,11 @@ Workload workload_of(const SampledTraffic& traffic, const LocalShape& shape) {
   return workload;
 }
 
+void check_runs(const Model& model) {
+  if (!model.refusal.empty())
+    throw Error("--model", model.name, "a model whose experts the FP8 layer runs", model.refusal);
+}
+
 struct Job {
   Workload workload;
   std::string path;
@@ -175,6 +180,7 @@ Job job_of(const CampaignFlags& flags) {
                 "give a recorded trace, or --generate seed=1 where the model has none");
   std::optional<Model> model;
   if (flags.model.given()) model = flags.model.model();
+  if (model) check_runs(*model);
   RoutingTrace trace = routing_of(flags, model ? &*model : nullptr);
   if (!model) {
     const Model* named = find_model_or_null(trace.info.model);
@@ -182,9 +188,8 @@ Job job_of(const CampaignFlags& flags) {
       throw Error("--model", "nothing", "the trace's model, whose d and h are needed",
                   "add --model NAME or --config FILE");
     model = *named;
+    check_runs(*model);
   }
-  if (!model->refusal.empty())
-    throw Error("--model", model->name, "a model whose experts the FP8 layer runs", model->refusal);
   Layout layout = parse_layout(flags.layout);
   if (flags.placement == "balanced")
     layout = with_balanced_placement(std::move(layout), trace, flags.held_out);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,6 +27,7 @@ struct MeasurementStore::State {
   mutable Database database;
   Workload workload;
   bool has_workload = false;
+  bool is_ours = false;  // created here: removed again when nothing came of it
   std::unordered_map<std::string, std::int64_t> ids;
 };
 
@@ -38,6 +40,7 @@ MeasurementStore::MeasurementStore(const std::string& path, Durable durable) {
       database.integer("PRAGMA user_version") == 0) {
     database.execute("PRAGMA page_size=4096");
     create_schema(database);
+    state_->is_ours = true;
   } else {
     check_whole(database);
   }
@@ -62,6 +65,7 @@ MeasurementStore::~MeasurementStore() {
   if (!state_) return;
   // Best effort: where it fails (a full disk) the log stays beside the file and nothing is lost.
   sqlite3_exec(state_->database.handle(), "PRAGMA journal_mode=DELETE", nullptr, nullptr, nullptr);
+  if (state_->is_ours && !state_->has_workload) ::unlink(state_->database.path().c_str());
 }
 
 bool MeasurementStore::is_new() const { return !state_->has_workload; }

@@ -60,7 +60,7 @@ class MeasurementStore {
  public:
   // What survives a power cut; a killed process loses no batch either way.
   enum class Durable { kEveryBatch, kAtClose };
-  // Opens the file to go on, or creates it.
+  // Opens the file to go on, or creates it; one that never began is removed by the destructor.
   explicit MeasurementStore(const std::string& path, Durable durable = Durable::kEveryBatch);
   ~MeasurementStore();
   MeasurementStore(MeasurementStore&&) noexcept;

@@ -281,6 +281,12 @@ TEST(MeasurementStore, ReadsWhileItGrows) {
   EXPECT_EQ(load_measurements(folder.file("a.rmeas")).samples[0][0], std::vector<float>{9.5f});
 }
 
+TEST(MeasurementStore, ThatNeverBeganLeavesNoFile) {
+  ScratchFolder folder;
+  { MeasurementStore store(folder.file("a.rmeas")); }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(MeasurementStore, RefusesASecondWriterAndNamesTheFirst) {
   ScratchFolder folder;
   MeasurementStore store(folder.file("a.rmeas"));

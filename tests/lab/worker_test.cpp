@@ -221,6 +221,7 @@ class LyingTimer : public KernelTimer {
     if (lie_ == 0) samples[0][0].us = -1;
     if (lie_ == 1) samples[0].pop_back();
     if (lie_ == 2) samples.clear();
+    if (lie_ == 4) throw Error("launch", "CUDA_ERROR_ILLEGAL_ADDRESS", "", "");
     if (lie_ == 3)
       std::printf("a library prints\n"), std::fflush(stdout);  // must not be taken for an answer
     return samples;
@@ -244,6 +245,16 @@ TEST(IsolatedTimer, TimesThatAreNoneAreNeverTaken) {
                          kShort, nullptr);
   isolated.prepare({kSmall}, {});
   EXPECT_TRUE(isolated.measure(request_of({kSmall}), 0.001).quarantined.empty());
+}
+
+TEST(IsolatedTimer, WhatTheTimerThrowsIsTheReasonAndItsProcessEnds) {
+  IsolatedTimer isolated(fork_worker([] { return std::make_unique<LyingTimer>(4); }), kShape,
+                         kShort, nullptr);
+  isolated.prepare({kSmall}, {});
+  const Measurement measured = isolated.measure(request_of({kSmall}), 0.001);
+  ASSERT_EQ(measured.quarantined.size(), 1u);
+  EXPECT_NE(measured.quarantined[0].reason.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos);
+  EXPECT_EQ(isolated.deaths(), 2);  // a context that faulted is never used again
 }
 
 TEST(IsolatedTimer, AnInterruptEndsEvenAHang) {
