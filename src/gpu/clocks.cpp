@@ -79,7 +79,8 @@ constexpr std::array<Reason, 9> kReasons{{{0x1, "idle", false},
 
 }  // namespace
 
-bool ClockSample::throttled() const {
+bool ClockSample::throttled(int highest_mhz) const {
+  if (highest_mhz > 0 && sm_mhz > 0 && sm_mhz >= (1 - kClockLoss) * highest_mhz) return false;
   for (const Reason& reason : kReasons)
     if (reason.slows && (reasons & reason.bit)) return true;
   return false;

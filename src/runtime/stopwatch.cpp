@@ -57,7 +57,7 @@ GraphTimes time_graphs(const BenchProgram& bench, const gpu::Clocks& clocks,
       const std::size_t which = (i + static_cast<std::size_t>(round)) % graphs.size();
       taken[which] = replay(graphs[which]);
     }
-    if (clock && clock->throttled()) {
+    if (clock && clock->throttled(clocks.max_sm_mhz())) {
       reasons |= clock->reasons;
       ++times.dropped;
       for (std::size_t i = 0; i < graphs.size(); ++i) throttled_us[i].push_back(taken[i]);

@@ -138,11 +138,16 @@ TEST(Throttling, NamesEveryReasonAndDropsOnlyThoseThatDistortATime) {
   ClockSample sample;
   for (std::uint64_t harmless : {0x0, 0x1, 0x2, 0x100, 0x1000}) {
     sample.reasons = harmless;
-    EXPECT_FALSE(sample.throttled()) << harmless;
+    EXPECT_FALSE(sample.throttled(0)) << harmless;
   }
   for (std::uint64_t harmful : {0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x5}) {
     sample.reasons = harmful;
-    EXPECT_TRUE(sample.throttled()) << harmful;
+    EXPECT_TRUE(sample.throttled(0)) << harmful;
+    sample.sm_mhz = 1965;
+    EXPECT_FALSE(sample.throttled(1980)) << "a cap that takes a hundredth";
+    sample.sm_mhz = 1700;
+    EXPECT_TRUE(sample.throttled(1980)) << harmful;
+    sample.sm_mhz = 0;
   }
 }
 

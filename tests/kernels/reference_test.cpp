@@ -225,17 +225,18 @@ TEST(RelativeError, WhatIsNoNumberIsInfinitelyWrongUnlessItIsWanted) {
   EXPECT_TRUE(std::isinf(relative_error({0}, {to_bf16(1)}))) << "zeros wanted";
 }
 
-TEST(Tolerance, GrowsWithTheAdditionsAndStaysBelowOnePercent) {
+TEST(Tolerance, GrowsWithTheAdditionsAndShrinksWithTheElementsAndStaysBelowOnePercent) {
+  constexpr double kMany = 1 << 24;
   double before = 0;
   for (double adds : {0.0, 1.0, 4.0, 12.0, 32.0, 128.0}) {
-    const double now = fast_tolerance(adds, 1e6);
+    const double now = fast_tolerance(adds, kMany);
     EXPECT_GE(now, before);
     EXPECT_LE(now, 0.01);
     before = now;
   }
-  EXPECT_LT(fast_tolerance(1, 1e6), fast_tolerance(12, 1e6));
-  EXPECT_LT(fast_tolerance(1, 1e6), fast_tolerance(1, 1e4)) << "few values: the luck of the largest";
-  EXPECT_DOUBLE_EQ(fast_tolerance(1e9, 1e6), 0.01);
+  EXPECT_LT(fast_tolerance(1, kMany), fast_tolerance(12, kMany));
+  EXPECT_GT(fast_tolerance(1, 128), fast_tolerance(1, kMany)) << "few elements, more luck";
+  EXPECT_LE(fast_tolerance(1, 0), 0.01);
 }
 
 }  // namespace

@@ -89,8 +89,9 @@ RAMP_HD constexpr const char* ffn_refusal(const FfnConfig& c) {
   if (c.staging < 1 || c.staging > 2) return "staging: 1 or 2";
   if (c.dynamic < 0 || c.dynamic > 1) return "dynamic: 0 or 1";
   if (c.split != 1 && c.split != 2 && c.split != 4) return "split: 1, 2 and 4 are built";
+  if (c.split > 1 && c.rows > 48) return "rows: a split item of 64 rows spills registers; 48 and fewer";
   if (c.grouped < 0 || c.grouped > 1) return "grouped: 0 or 1";
-  if (c.rows * c.cols > 40 * 512) return "rows x cols: more sums than two consumer warpgroups have registers for";
+  if (c.rows * c.cols > 32 * 512) return "rows x cols: more sums than two consumer warpgroups have registers for";
   if (ffn_shared_bytes(c) > kSharedMemoryLimit) return "shared memory: more than a block's 232448 bytes";
   // 512 columns take their stages in pairs, and a pair must not wait for itself.
   if (c.cols == 512 && c.stages < 3) return "stages: 512 columns need 3 or more";

@@ -340,11 +340,21 @@ __device__ __forceinline__ void promote(float (&acc)[N / 2], const float (&part)
     acc[i] = fmaf(part[i], __fmul_rn(weight_scale, row_scale[i / 4 * 2 + i % 2]), acc[i]);
 }
 
-// Four wgmmas: a 64-row atom times the tile over one 128-deep block.
-template <int N>
-__device__ __forceinline__ void multiply_block(float (&part)[N / 2], u64 a, u64 b) {
+// A 64-row atom times the tile over one 128-deep block: four wgmmas of 32.  The tensor core aligns what it adds to the
+// largest product and keeps about 14 bits, so a sum gets better the sooner it is continued in FP32: into kParts separate
+// results where the registers allow it.
+template <int N, int kParts>
+__device__ __forceinline__ void multiply_block(float (&part)[kParts][N / 2], u64 a, u64 b) {
 #pragma unroll
-  for (int k = 0; k < 4; ++k) wgmma<N>(part, a + k * kDescriptorStepK, b + k * kDescriptorStepK, k > 0);
+  for (int k = 0; k < 4; ++k)
+    wgmma<N>(part[k * kParts / 4], a + k * kDescriptorStepK, b + k * kDescriptorStepK, k * kParts % 4 > 0);
+}
+template <int N, int kParts>
+__device__ __forceinline__ void add_parts(float (&part)[kParts][N / 2]) {
+#pragma unroll
+  for (int p = 1; p < kParts; ++p)
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) part[0][i] += part[p][i];
 }
 
 template <class E>
@@ -353,6 +363,7 @@ struct Consumer {
   // Two atoms in flight hide the promotion of one behind the other's multiplication; where the sums of a tile leave no
   // registers for that, one at a time.
   static constexpr bool kTwoInFlight = N * E::kGroups < 80;
+  static constexpr int kParts = N * E::kGroups <= 16 ? 4 : N * E::kGroups <= 32 ? 2 : 1;
   const FfnShared& s;
   const FfnArgs& a;
   const int group = threadIdx.x / 128 - 1;  // of the two warpgroups
@@ -371,28 +382,30 @@ struct Consumer {
   template <class Use0, class Use1>
   __device__ __forceinline__ static void multiply_two(u64 a0, u64 a1, u64 b, const Use0& use0, const Use1& use1) {
     if constexpr (kTwoInFlight) {
-      float part[2][N / 2];
+      float part0[kParts][N / 2], part1[kParts][N / 2];
       wgmma_fence();
-      multiply_block<N>(part[0], a0, b);
+      multiply_block<N>(part0, a0, b);
       wgmma_commit();
-      multiply_block<N>(part[1], a1, b);
+      multiply_block<N>(part1, a1, b);
       wgmma_commit();
       wgmma_wait<1>();
-      use0(part[0]);
+      add_parts<N>(part0);
+      use0(part0[0]);
       wgmma_wait<0>();
-      use1(part[1]);
+      add_parts<N>(part1);
+      use1(part1[0]);
     } else {
-      float part[N / 2];
+      float part[1][N / 2];
       wgmma_fence();
       multiply_block<N>(part, a0, b);
       wgmma_commit();
       wgmma_wait<0>();
-      use0(part);
+      use0(part[0]);
       wgmma_fence();
       multiply_block<N>(part, a1, b);
       wgmma_commit();
       wgmma_wait<0>();
-      use1(part);
+      use1(part[0]);
     }
   }
 

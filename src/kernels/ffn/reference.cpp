@@ -93,10 +93,11 @@ double relative_error(const std::vector<double>& want, const std::vector<std::ui
   return std::sqrt(difference / norm);
 }
 
-double fast_tolerance(double adds) {
+double fast_tolerance(double adds, double elements) {
   const double add = std::ldexp(1.0, -9) * std::sqrt(std::fmax(adds, 1.0) / 2.0);
-  const double product = std::ldexp(1.0, -13) * 8;
-  const double flip = std::ldexp(1.0, -4) / std::sqrt(1024.0);
+  const double product = std::ldexp(1.0, -13);
+  const double flipped = 1.0 / 512, that_count = std::fmax(elements / 16, 1.0);
+  const double flip = std::ldexp(1.0, -4) * std::sqrt(flipped) * (1 + 3 / std::sqrt(flipped * that_count));
   return std::fmin(0.01, add + product + flip);
 }
 

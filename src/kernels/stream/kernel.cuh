@@ -20,12 +20,15 @@ __device__ __forceinline__ void copy_bulk(u32 to, const void* from, int bytes, u
       : "memory");
 }
 
-// The piece'th piece of the active experts, w13 before w2.
-__device__ __forceinline__ const u8* stream_piece(const StreamArgs& a, u64 piece) {
-  const u64 of_w13 = a.w13_bytes / kStreamPiece, of_expert = of_w13 + a.w2_bytes / kStreamPiece;
-  const u64 expert = load_cg(a.active + piece / of_expert), at = piece % of_expert;
-  return at < of_w13 ? a.w13 + expert * a.w13_bytes + at * kStreamPiece
-                     : a.w2 + expert * a.w2_bytes + (at - of_w13) * kStreamPiece;
+// The piece'th piece of the active experts, w13 before w2.  The list is as old as the weights, so it may come from L1:
+// a trip to L2 a piece would hold the stream back.
+__device__ __forceinline__ const u8* stream_piece(const StreamArgs& a, u32 piece) {
+  const u32 of_w13 = static_cast<u32>(a.w13_bytes / kStreamPiece);
+  const u32 of_expert = of_w13 + static_cast<u32>(a.w2_bytes / kStreamPiece);
+  const u64 expert = static_cast<u64>(a.active[piece / of_expert]);
+  const u32 at = piece % of_expert;
+  return at < of_w13 ? a.w13 + expert * a.w13_bytes + static_cast<u64>(at) * kStreamPiece
+                     : a.w2 + expert * a.w2_bytes + static_cast<u64>(at - of_w13) * kStreamPiece;
 }
 
 }  // namespace ramp
@@ -44,8 +47,8 @@ extern "C" __global__ __launch_bounds__(ramp::kStreamThreads, 1) void ramp_strea
   fence_mbarrier_init();
   wait_for_dependencies();
 
-  const u64 all = (a.w13_bytes + a.w2_bytes) / kStreamPiece * a.active_experts;
-  u64 next = blockIdx.x;  // piece to request
+  const u32 all = static_cast<u32>((a.w13_bytes + a.w2_bytes) / kStreamPiece * a.active_experts);
+  u32 next = blockIdx.x;  // piece to request
   const auto request = [&](int slot) {
     mbarrier_arrive_expect(bar + slot * 8, kStreamPiece);
     copy_bulk(smem_u32(ring) + slot * kStreamPiece, stream_piece(a, next), kStreamPiece,
@@ -55,7 +58,7 @@ extern "C" __global__ __launch_bounds__(ramp::kStreamThreads, 1) void ramp_strea
   for (int slot = 0; slot < kStreamStages && next < all; ++slot) request(slot);
   int slot = 0;
   u32 phase = 0;
-  for (u64 piece = blockIdx.x; piece < all; piece += gridDim.x) {
+  for (u32 piece = blockIdx.x; piece < all; piece += gridDim.x) {
     mbarrier_wait(bar + slot * 8, phase);
     if (next < all) request(slot);
     if (++slot == kStreamStages) slot = 0, phase ^= 1;
