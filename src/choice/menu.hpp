@@ -25,8 +25,9 @@ inline constexpr int kMaxMenuEntries = 16;  // what a plan may hold
 
 struct GreedyMenu {
   std::vector<int> candidates;  // in the order they were added: the first n are the menu of n
-  std::vector<double>
-      loss;  // of the menu up to here against the full space, 0.01 = 1 % slower; by the objective
+  // Of the menu up to here against the full space, by the objective; 0.01 = 1 % slower.  The best
+  // of many noisy times is too good to be true, so this is an upper bound.
+  std::vector<double> loss;
   std::string occupancy;
 };
 

@@ -59,6 +59,12 @@ class Fields {
     if (!value.is_number()) throw Error(at(name), value.type_name(), "a number", kNext);
     return value.get<double>();
   }
+  float single(const char* name) {
+    const double value = number(name);
+    if (std::abs(value) > std::numeric_limits<float>::max())
+      throw Error(at(name), fmt::format("{}", value), "a number that fits 32 bits", kNext);
+    return static_cast<float>(value);
+  }
   double number_or_null(const char* name) {
     return any(name).is_null() ? PlanQuality::kUnknown : number(name);
   }
@@ -119,9 +125,8 @@ PlanEntry read_entry(const json& value, const std::string& at, std::vector<std::
   entry.knobs = read_knobs(fields.any("knobs"), fields.at("knobs"));
   entry.grid = read_grid(fields.any("grid"), fields.at("grid"), warnings);
   Fields theta = fields.object("theta");
-  entry.theta = {
-      static_cast<float>(theta.number("fixed_us")), static_cast<float>(theta.number("wave_us")),
-      static_cast<float>(theta.number("tile_us")), static_cast<float>(theta.number("expert_us"))};
+  entry.theta = {theta.single("fixed_us"), theta.single("wave_us"), theta.single("tile_us"),
+                 theta.single("expert_us")};
   entry.registers = fields.small("registers");
   entry.smem_bytes = fields.small("smem_bytes");
   Fields fit = fields.object("fit");
