@@ -152,7 +152,8 @@ inline std::string gzip_of(const std::string& bytes, int window_bits = 15 + 16) 
 inline std::string zip_of(const std::vector<std::pair<std::string, std::string>>& entries,
                           bool deflated) {
   ByteWriter out, directory;
-  for (const auto& [name, raw] : entries) {
+  for (const auto& entry : entries) {
+    const std::string &name = entry.first, &raw = entry.second;
     const std::string packed = deflated ? gzip_of(raw, -15) : raw;
     const auto crc = static_cast<std::uint32_t>(
         crc32_z(0, reinterpret_cast<const Bytef*>(raw.data()), raw.size()));
