@@ -76,6 +76,8 @@ function(ramp_tests)
   find_package(Python3 COMPONENTS Interpreter)
   if(Python3_FOUND)
     add_test(NAME house.layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_layers.py ${CMAKE_SOURCE_DIR})
+    add_test(NAME house.readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py ${CMAKE_SOURCE_DIR}
+      $<TARGET_FILE:ramp_cli>)
   endif()
 endfunction()
 
