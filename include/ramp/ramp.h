@@ -130,7 +130,8 @@ typedef struct ramp_counters {
 RAMP_API int32_t ramp_abi_version(void);
 /* "0.1.0 (commit)". */
 RAMP_API const char* ramp_version(void);
-/* Text of the last failure in this thread; empty if there was none.  Valid until the next call. */
+/* Text of this thread's last call that returns a status, empty if it succeeded.  Valid until the
+ * next one. */
 RAMP_API const char* ramp_last_error(void);
 
 /* Checks everything, loads the kernels into the calling thread's current CUDA context (of a GPU of

@@ -62,6 +62,21 @@ Kernels::~Kernels() {
   if (entered) gpu::driver().cuCtxPopCurrent_v2(&popped);
 }
 
+CompiledMenu compile_menu(const std::vector<FfnConfig>& menu, gpu::CubinCache& cache) {
+  CompiledMenu result;
+  const gpu::CompileRequest ffn_wanted = ffn_request(menu), prepare_wanted = prepare_request();
+  result.cached = cache.contains(ffn_wanted) && cache.contains(prepare_wanted);
+  const gpu::Cubin prepare = cache.get(prepare_wanted);
+  require_clean_prepare(prepare);
+  const gpu::Cubin ffn = cache.get(ffn_wanted);
+  require_clean_ffn(ffn, menu);
+  result.registers = ffn.find(kFfnKernelName)->registers;
+  result.shared_bytes = menu_shared_bytes(menu);
+  result.code_bytes = ffn.bytes.size() + prepare.bytes.size();
+  result.seconds = ffn.seconds + prepare.seconds;
+  return result;
+}
+
 gpu::DeviceInfo current_device() {
   current_context();
   gpu::CUdevice device = 0;

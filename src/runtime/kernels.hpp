@@ -34,6 +34,19 @@ class Kernels {
   std::unique_ptr<FfnProgram> ffn_;
 };
 
+// What compiling a menu found, for people; needs no GPU.
+struct CompiledMenu {
+  int registers = 0;     // a thread at launch
+  int shared_bytes = 0;  // a block, dynamic
+  std::size_t code_bytes = 0;
+  double seconds = 0;   // that compiling took, now or when the cache got it
+  bool cached = false;  // both kernels were there already
+};
+
+// Puts a menu's kernels into the cache so that serving finds them.  Throws Error when an entry does
+// not compile cleanly.
+CompiledMenu compile_menu(const std::vector<FfnConfig>& menu, gpu::CubinCache& cache);
+
 // The device of the calling thread's current context.  Throws Error where there is no context.
 gpu::DeviceInfo current_device();
 

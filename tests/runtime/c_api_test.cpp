@@ -210,7 +210,7 @@ TEST_F(CApi, WithoutADriverGoodOptionsFailWithTheReason) {
   EXPECT_EQ(last_error(), why);
 }
 
-TEST_F(CApi, TheTextIsTheThreadsOwnAndASuccessClearsIt) {
+TEST_F(CApi, TheTextIsTheThreadsOwn) {
   EXPECT_EQ(ramp_layer_create(nullptr, &weights, &layer), RAMP_ERROR_ARGUMENT);
   const std::string mine = last_error();
   std::string before, after;
@@ -327,6 +327,16 @@ TEST(Python, SeesTheStructsAsCDoes) {
   c["MAX"] = RAMP_MAX_ENTRIES;
   c["sized"] = sizeof(ramp_call);
   EXPECT_EQ(python, c);
+}
+
+// tests/runtime/candidate_check.py stands in for PyTorch and the library.
+TEST(Python, TheBenchmarkCandidateMakesALayerOnceAndOnlyLaunchesAfterwards) {
+  if (shell("python3 --version").status != 0) GTEST_SKIP() << "no python3";
+  const std::string source(RAMP_SOURCE_DIR);
+  const Outcome o =
+      shell("python3 -B " + source + "/tests/runtime/candidate_check.py " + source + "/python");
+  EXPECT_EQ(o.status, 0) << o.output;
+  EXPECT_NE(o.output.find("candidate: 5 checks passed"), std::string::npos) << o.output;
 }
 
 TEST(Python, SaysWhereItLookedForTheLibrary) {

@@ -14,20 +14,12 @@
 namespace ramp {
 namespace {
 
-constexpr const char* kKernelName = "ramp_ffn";
-
 // "ffn-f1-r8-c256-...", or "ffn-menu6-<occupancy>-<rows>..." where labels would make a long name.
 std::string program_name(std::span<const FfnConfig> menu) {
   if (menu.size() == 1) return "ffn-" + ffn_label(menu[0]);
   std::string name = fmt::format("ffn-menu{}-{}", menu.size(), ffn_occupancy(menu[0]));
   for (const FfnConfig& c : menu) name += fmt::format("-{}", c.rows);
   return name;
-}
-
-const gpu::Cubin& clean(const gpu::Cubin& cubin, std::span<const FfnConfig> menu) {
-  require_legal_menu(menu);
-  require_clean(cubin, program_name(menu), kKernelName, kFfnLaunchRegisters);
-  return cubin;
 }
 
 }  // namespace
@@ -79,7 +71,7 @@ std::string ffn_source(std::span<const FfnConfig> menu) {
       "    const __grid_constant__ ramp::TensorMap w2) {{\n"
       "  ramp::ffn<ramp::kMenu, {}>(args, &w13, &w2);\n"
       "}}\n",
-      entries, kKernelName, menu.size());
+      entries, kFfnKernelName, menu.size());
 }
 
 gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu) {
@@ -87,12 +79,17 @@ gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu) {
   return device_request(program_name(menu), ffn_source(menu));
 }
 
+void require_clean_ffn(const gpu::Cubin& cubin, std::span<const FfnConfig> menu) {
+  require_legal_menu(menu);
+  require_clean(cubin, program_name(menu), kFfnKernelName, kFfnLaunchRegisters);
+}
+
 FfnProgram::FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu)
     : menu_(std::move(menu)),
       shared_bytes_(menu_shared_bytes(menu_)),
-      module_(clean(cubin, menu_).bytes, program_name(menu_)),
-      kernel_(module_.kernel(kKernelName)) {
-  registers_ = cubin.find(kKernelName)->registers;
+      module_((require_clean_ffn(cubin, menu_), cubin.bytes), program_name(menu_)),
+      kernel_(module_.kernel(kFfnKernelName)) {
+  registers_ = cubin.find(kFfnKernelName)->registers;
   kernel_.set_max_dynamic_smem(shared_bytes_);
 }
 

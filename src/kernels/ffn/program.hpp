@@ -32,14 +32,19 @@ int menu_shared_bytes(std::span<const FfnConfig> menu);
 constexpr int kFfnLaunchRegisters =
     (128 * kFfnProducerRegisters + (kFfnThreads - 128) * kFfnConsumerRegisters) / kFfnThreads;
 
+inline constexpr const char* kFfnKernelName = "ramp_ffn";
+
 // The one translation unit of a menu.
 std::string ffn_source(std::span<const FfnConfig> menu);
 gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu);
 
+// Throws Error when the code is not as fast as written (see require_clean).
+void require_clean_ffn(const gpu::Cubin& cubin, std::span<const FfnConfig> menu);
+
 // Loaded into the context that was current when it was made.
 class FfnProgram {
  public:
-  // Throws Error when the cubin has defects (see require_clean).
+  // Throws Error when the cubin has defects.
   FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu);
 
   // `blocks` stay for the whole launch, so no more than the GPU holds at once: one an SM (fewer

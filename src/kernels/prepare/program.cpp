@@ -43,8 +43,12 @@ int prepare_blocks(int tokens, int hidden, int sms) {
   return 1 + static_cast<int>(std::clamp<long long>(quantise, 1, std::max(1, sms - 1)));
 }
 
+void require_clean_prepare(const gpu::Cubin& cubin) {
+  require_clean(cubin, "prepare", kKernelName, kRegisters);
+}
+
 PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
-    : module_((require_clean(cubin, "prepare", kKernelName, kRegisters), cubin.bytes), "prepare"),
+    : module_((require_clean_prepare(cubin), cubin.bytes), "prepare"),
       kernel_(module_.kernel(kKernelName)) {
   const gpu::Module::Symbol said = module_.symbol(kLaunchName);
   std::array<int, 1 + kMaxMenu> launch{};

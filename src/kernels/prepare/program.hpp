@@ -15,6 +15,9 @@ struct PrepareArgs;  // kernels/prepare/state.h
 
 gpu::CompileRequest prepare_request();
 
+// Throws Error when the code is not as fast as written.
+void require_clean_prepare(const gpu::Cubin& cubin);
+
 // Blocks of the launch: one that selects, the others quantise 8,192 elements each or share them.
 int prepare_blocks(int tokens, int hidden, int sms);
 
