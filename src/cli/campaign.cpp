@@ -166,7 +166,9 @@ Workload workload_of(const SampledTraffic& traffic, const LocalShape& shape) {
 
 void check_runs(const Model& model) {
   if (!model.refusal.empty())
-    throw Error("--model", model.name, "a model whose experts the FP8 layer runs", model.refusal);
+    throw Error("--model", fmt::format("{} ({})", model.name, model.refusal),
+                "a model whose experts the FP8 layer runs",
+                "its routing still works with `ramp trace` and `ramp loads`");
 }
 
 struct Job {
