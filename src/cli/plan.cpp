@@ -12,8 +12,12 @@
 #include "cli/measured_input.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
+#include "gpu/cubin_cache.hpp"
+#include "kernels/ffn/program.hpp"
+#include "kernels/ffn/space.hpp"
 #include "problem/catalog.hpp"
 #include "problem/text_file.hpp"
+#include "runtime/kernels.hpp"
 
 namespace ramp::cli {
 namespace {
@@ -26,6 +30,7 @@ struct Options {
   int tokens = 0;
   MenuFlags menu;
   bool allow_edited = false, as_json = false;
+  bool compile = false;
 };
 
 Plan open_plan(const Options& options) {
@@ -211,8 +216,26 @@ void explain_loads(const Options& options) {
 
 // ---- verify
 
+// The knobs of every entry, legal for this program; with --compile the menu's kernels go into the cache, so that
+// serving finds them.  A plan for kernels that are not ours has other knobs, which only they can judge.
+std::string verify_entries(const Plan& plan, bool compile) {
+  std::vector<FfnConfig> menu;
+  for (const PlanEntry& entry : plan.menu)
+    if (compile || json::parse(entry.knobs).value("family", "") == "f1")
+      menu.push_back(ffn_from_knobs(entry.knobs));
+  if (menu.size() < plan.menu.size()) return "of another kernel than ramp's: not judged";
+  require_legal_menu(menu);
+  if (!compile) return "legal for this program";
+  gpu::CubinCache cache;
+  const CompiledMenu compiled = compile_menu(menu, cache);
+  return fmt::format("legal; compiled into {}: {} registers, {} bytes of shared memory",
+                     cache.enabled() ? cache.directory() : "nothing (" + cache.why_disabled() + ")",
+                     compiled.registers, compiled.shared_bytes);
+}
+
 void verify(const Options& options) {
   const Plan plan = read_plan(options.plan, {.allow_edited = options.allow_edited});
+  const std::string knobs = verify_entries(plan, options.compile);
   if (options.as_json) {
     fmt::print("{}\n", json{{"plan", options.plan},
                             {"ok", true},
@@ -228,6 +251,7 @@ void verify(const Options& options) {
              plan.edited ? "does not match: the plan was edited" : plan.identity + ", matches");
   fmt::print("menu       {} entries, coefficients finite and not negative, one occupancy class\n",
              plan.menu.size());
+  fmt::print("knobs      {}\n", knobs);
   for (const std::string& warning : plan.warnings) fmt::print("warning    {}\n", warning);
   fmt::print("The plan is legal{}.\n", plan.edited ? ", and unverified" : "");
 }
@@ -310,7 +334,11 @@ void add_plan(CLI::App& app) {
   CLI::App* verify_part = add_part(
       verb, "verify", "Check structure, identity and legality, without a GPU", options, verify);
   add_plan_file(verify_part, *options);
-  verify_part->footer("Example:\n  ramp plan verify olmoe_ep8.plan.json");
+  verify_part->add_flag("--compile", options->compile,
+                        "compile the menu's kernels into the cache now, so that serving need not");
+  verify_part->footer(
+      "Example:\n  ramp plan verify olmoe_ep8.plan.json\n  ramp plan verify --compile "
+      "olmoe_ep8.plan.json");
 
   verb->footer(
       "Example:\n  ramp plan make olmoe_ep8.rmeas -o olmoe_ep8.plan.json && ramp plan show "

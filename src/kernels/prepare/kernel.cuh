@@ -119,19 +119,28 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
     if (lane == 0 && skips[i]) atomicAdd(&skipped_sum[i], skips[i]);
   __syncthreads();
 
-  // n_e; with pairs it is summed by every warp that needs it, which is faster than to meet once more.
-  const auto count_of = [&](int e) {
-    if (e >= experts) return 0;
-    if (a.ready_counts) return max(0, load_cg(a.ready_counts + e));
+  // n_e of expert e0 + lane; with pairs it is summed by every warp that needs it, which is faster than to meet once
+  // more.  `before` is the sum of the experts in front, kept by the caller: ready counts of more rows than there are
+  // tokens are cut there, so that no row lies outside.
+  const auto count_of = [&](int e, int& before) {
     int n = 0;
+    if (e < experts && a.ready_counts) n = max(0, load_cg(a.ready_counts + e));
+    if (e < experts && !a.ready_counts)
 #pragma unroll
-    for (int w = 0; w < kPrepareWarps; ++w) n += counters[e * kCounterPitch + w];
+      for (int w = 0; w < kPrepareWarps; ++w) n += counters[e * kCounterPitch + w];
+    if (a.ready_counts) {
+      n = min(n, a.tokens);
+      const int upto = inclusive_scan(n, lane);
+      n = max(0, min(n, a.tokens - (before + upto - n)));
+      before += __shfl_sync(~0u, upto, 31);
+      before = min(before, a.tokens);
+    }
     return n;
   };
   if (warp < a.menu.entries) {  // Eq. 1 and Eq. 3, and where each expert's tiles would start
-    int row_tile_sum[Grid::kMaxPhases] = {}, active = 0, claimed = 0;
+    int row_tile_sum[Grid::kMaxPhases] = {}, active = 0, claimed = 0, rows_before = 0;
     for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, n = count_of(e);
+      const int e = e0 + lane, n = count_of(e, rows_before);
       active += n > 0;
       const int first_phase = row_tiles(n, entry.grid.phase[0]);
       row_tile_sum[0] += first_phase;
@@ -149,9 +158,9 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
       tiles[warp] = claimed;
     }
   } else if (warp == kPrepareWarps - 1) {
-    int rows = 0;
+    int rows = 0, rows_before = 0;
     for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, n = count_of(e);
+      const int e = e0 + lane, n = count_of(e, rows_before);
       const int upto = inclusive_scan(n, lane);
       if (e < experts) {
         base[e] = rows + upto - n;
