@@ -33,10 +33,11 @@ extern "C" {
 
 typedef enum ramp_status {
   RAMP_OK = 0,
-  RAMP_ERROR_ARGUMENT = 1, /* an argument, a plan, a file or this machine is not right; see the text */
-  RAMP_ERROR_CUDA = 2,     /* the driver refused, or a kernel faulted */
-  RAMP_ERROR_MEMORY = 3,   /* no host memory */
-  RAMP_ERROR_INTERNAL = 4  /* a mistake of ramp's */
+  RAMP_ERROR_ARGUMENT =
+      1,               /* an argument, a plan, a file or this machine is not right; see the text */
+  RAMP_ERROR_CUDA = 2, /* the driver refused, or a kernel faulted */
+  RAMP_ERROR_MEMORY = 3,  /* no host memory */
+  RAMP_ERROR_INTERNAL = 4 /* a mistake of ramp's */
 } ramp_status;
 
 /* One layer's weights, kernels and menu.  Immutable once made: calls from several threads and on
@@ -153,8 +154,9 @@ RAMP_API ramp_status ramp_workspace_bytes(const ramp_layer* layer, int32_t token
  * don't depend on it. */
 RAMP_API ramp_status ramp_workspace_init(const ramp_layer* layer, void* workspace, void* stream);
 
-/* Two launches on the stream.  Allocates nothing, waits for nothing, can be captured; a replay reads
- * the ids anew.  Refuses what can be seen without reading device memory before it launches. */
+/* Two launches on the stream.  Allocates nothing, waits for nothing, can be captured; a replay
+ * reads the ids anew.  Refuses what can be seen without reading device memory before it launches.
+ */
 RAMP_API ramp_status ramp_layer_forward(const ramp_layer* layer, const ramp_call* call);
 
 /* Waits for the stream and reads.  clear: set the counters to 0 afterwards. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by host and device code (NVRTC has no <cstdint>): the decorations of functions that both compile.
+// Shared by host and device code (NVRTC has no <cstdint>): the decorations of functions that both
+// compile.
 #pragma once
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)

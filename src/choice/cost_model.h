@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eq. 3: the predicted time of one configuration, and the argmin over a menu.  fmaf is spelled out so that host and
-// device round alike and a near-tie falls the same way on both.
+// Eq. 3: the predicted time of one configuration, and the argmin over a menu.  fmaf is spelled out
+// so that host and device round alike and a near-tie falls the same way on both.
 #pragma once
 
 #if !defined(__CUDACC_RTC__)
@@ -11,7 +11,8 @@
 
 namespace ramp {
 
-// theta_c, in us: fixed cost, a wave, a tile, an active expert.  Non-negative by construction of the fit.
+// theta_c, in us: fixed cost, a wave, a tile, an active expert.  Non-negative by construction of
+// the fit.
 struct Theta {
   float fixed = 0;
   float wave = 0;
@@ -21,7 +22,8 @@ struct Theta {
 
 RAMP_HD float predict_us(const Theta& t, const Features& f) {
   return fmaf(t.expert, static_cast<float>(f.active),
-              fmaf(t.tile, static_cast<float>(f.tiles), fmaf(t.wave, static_cast<float>(f.waves), t.fixed)));
+              fmaf(t.tile, static_cast<float>(f.tiles),
+                   fmaf(t.wave, static_cast<float>(f.waves), t.fixed)));
 }
 
 // What the choice knows of a menu's entry.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eq. 1: what the counts of a load say about a configuration.  Compiled by host and device: integers, so the same.
+// Eq. 1: what the counts of a load say about a configuration.  Compiled by host and device:
+// integers, so the same.
 #pragma once
 
 #include "choice/grid.h"
@@ -16,10 +17,12 @@ struct Features {
 RAMP_HD constexpr int row_tiles(int n, const Phase& phase) { return ceil_div(n, phase.rows); }
 
 // From the row tiles of all experts, a number a phase: the kernel sums them over a warp.
-RAMP_HD constexpr Features features(const Grid& grid, const int (&row_tiles_of_phase)[Grid::kMaxPhases], int active) {
+RAMP_HD constexpr Features features(const Grid& grid,
+                                    const int (&row_tiles_of_phase)[Grid::kMaxPhases], int active) {
   Features f;
   f.active = active;
-  for (int p = 0; p < Grid::kMaxPhases; ++p) {  // a constant bound: on the GPU the grid stays in registers
+  for (int p = 0; p < Grid::kMaxPhases;
+       ++p) {  // a constant bound: on the GPU the grid stays in registers
     if (p >= grid.phases) break;
     const int tiles = row_tiles_of_phase[p] * grid.phase[p].col_tiles;
     f.tiles += tiles;

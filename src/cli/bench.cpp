@@ -196,8 +196,7 @@ void bench_forced(const Options& o, Session& s, const std::vector<int>& tokens) 
   fmt::print(
       "{}\nEach of {} entries forced in one polymorphic kernel over the same compiled alone: "
       "median {:.3f}, worst {:.3f}\n",
-      table.text(), menu.size(), median(ratios),
-      *std::max_element(ratios.begin(), ratios.end()));
+      table.text(), menu.size(), median(ratios), *std::max_element(ratios.begin(), ratios.end()));
   if (!o.json.empty()) write_whole_file(o.json, json{{"forced", rows}}.dump(1) + "\n");
 }
 

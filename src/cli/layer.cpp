@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ramp layer`: one layer's forward on a batch of a trace, with the entry that the plan picks for it, checked against
-// the reference.  On the host: the numbers of the kernel, not its speed.
+// `ramp layer`: one layer's forward on a batch of a trace, with the entry that the plan picks for
+// it, checked against the reference.  On the host: the numbers of the kernel, not its speed.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -37,7 +37,8 @@ constexpr int kMaxTokens = 256;
 HostWeights random_weights(const LocalShape& s, std::mt19937_64& rng) {
   std::normal_distribution<float> normal;
   std::uniform_real_distribution<float> spread(0.5f, 1.5f);
-  // A table of 4,096 draws: the spread is what matters, and a draw a weight takes longer than the layer.
+  // A table of 4,096 draws: the spread is what matters, and a draw a weight takes longer than the
+  // layer.
   std::vector<std::uint8_t> codes(4096);
   for (auto& c : codes) c = to_e4m3(std::clamp(normal(rng) * 100.0f, -448.0f, 448.0f));
   const auto fill = [&](std::size_t n) {
@@ -74,11 +75,12 @@ void run(const Options& options) {
   if (trace.info.top_k != plan.shape.top_k ||
       (layout.is_expert_parallel() ? experts / layout.gpus : experts) != plan.shape.experts)
     throw Error("--trace", fmt::format("{} experts, top {}", experts, trace.info.top_k),
-                fmt::format("a trace of the plan's model ({}, {} experts a GPU, top {})", plan.model,
-                            plan.shape.experts, plan.shape.top_k),
+                fmt::format("a trace of the plan's model ({}, {} experts a GPU, top {})",
+                            plan.model, plan.shape.experts, plan.shape.top_k),
                 "`ramp trace info` shows what a trace holds");
   if (options.layer < 0 || options.layer >= trace.layers())
-    throw Error("--layer", std::to_string(options.layer), fmt::format("0 to {}", trace.layers() - 1), "");
+    throw Error("--layer", std::to_string(options.layer),
+                fmt::format("0 to {}", trace.layers() - 1), "");
 
   // A decode pass: one token of each of that many requests at once.
   std::vector<int> requests(trace.requests.size());
@@ -127,32 +129,43 @@ void run(const Options& options) {
   const std::vector<double> want = reference_layer(plan.shape, weights, batch);
   const double reference_s = seconds_since(start);
   const double error = relative_error(want, result.output);
-  const double tolerance =
-      fast_tolerance(static_cast<double>(plan.shape.top_k) * ffn_slices(config, plan.shape.intermediate),
-                     static_cast<double>(pairs_of(grouped.counts)) * plan.shape.intermediate);
+  const double tolerance = fast_tolerance(
+      static_cast<double>(plan.shape.top_k) * ffn_slices(config, plan.shape.intermediate),
+      static_cast<double>(pairs_of(grouped.counts)) * plan.shape.intermediate);
   const bool ok = error <= tolerance;
 
   if (options.as_json) {
-    nlohmann::ordered_json out{{"plan", plan.identity},     {"tokens", batch.tokens}, {"gpu", gpu},
-                               {"layer", options.layer},    {"load", grouped.counts}, {"entry", entry.label},
-                               {"predicted_us", why.ranked[0].predicted_us},          {"items", result.items},
-                               {"rel_err", error},          {"tolerance", tolerance}, {"ok", ok}};
+    nlohmann::ordered_json out{{"plan", plan.identity},
+                               {"tokens", batch.tokens},
+                               {"gpu", gpu},
+                               {"layer", options.layer},
+                               {"load", grouped.counts},
+                               {"entry", entry.label},
+                               {"predicted_us", why.ranked[0].predicted_us},
+                               {"items", result.items},
+                               {"rel_err", error},
+                               {"tolerance", tolerance},
+                               {"ok", ok}};
     fmt::print("{}\n", out.dump(2));
   } else {
     std::string counts;
     for (int n : grouped.counts) counts += fmt::format("{}{}", counts.empty() ? "" : " ", n);
-    fmt::print("pass              {} tokens, row {} of the trace, GPU {} of {} ({} of {} pairs)\n", batch.tokens,
-               options.layer, gpu, loads.size(), pairs_of(grouped.counts), batch.ids.size());
+    fmt::print("pass              {} tokens, row {} of the trace, GPU {} of {} ({} of {} pairs)\n",
+               batch.tokens, options.layer, gpu, loads.size(), pairs_of(grouped.counts),
+               batch.ids.size());
     fmt::print("tokens an expert  {}\n", counts);
     fmt::print("choice            {}: {}\n", entry.label, why.because);
-    fmt::print("on this host      {} items of {} rows x {} columns of h in {:.2f} s; the reference in double precision "
-               "{:.2f} s\n",
-               result.items, config.rows, config.cols / 2, host_s, reference_s);
+    fmt::print(
+        "on this host      {} items of {} rows x {} columns of h in {:.2f} s; the reference in "
+        "double precision "
+        "{:.2f} s\n",
+        result.items, config.rows, config.cols / 2, host_s, reference_s);
     fmt::print("against it        relative error {:.2e}, tolerance {:.2e}: {}\n", error, tolerance,
                ok ? "right" : "WRONG");
   }
   if (!ok)
-    throw Error("layer", fmt::format("relative error {:.3e}", error), fmt::format("at most {:.3e}", tolerance),
+    throw Error("layer", fmt::format("relative error {:.3e}", error),
+                fmt::format("at most {:.3e}", tolerance),
                 "this is a fault of ramp; please report it with the command line");
 }
 
@@ -164,13 +177,17 @@ void add_layer(CLI::App& app) {
       "layer", "One layer's forward on a pass of a trace, with the entry the plan picks, checked");
   verb->add_option("plan", options->plan, "Plan file")->required();
   verb->add_option("--trace", options->trace, "Routing trace of the plan's model")->required();
-  verb->add_option("--tokens", options->tokens, "Requests that decode a token each")->capture_default_str();
+  verb->add_option("--tokens", options->tokens, "Requests that decode a token each")
+      ->capture_default_str();
   verb->add_option("--layer", options->layer, "Row of the trace")->capture_default_str();
-  verb->add_option("--gpu", options->gpu, "GPU of the layout; without it the one with the most pairs");
-  verb->add_option("--seed", options->seed, "Of the pass, the rows and the weights")->capture_default_str();
+  verb->add_option("--gpu", options->gpu,
+                   "GPU of the layout; without it the one with the most pairs");
+  verb->add_option("--seed", options->seed, "Of the pass, the rows and the weights")
+      ->capture_default_str();
   verb->add_flag("--json", options->as_json, "One JSON object");
-  verb->footer("Runs on the host with random weights: it shows what the layer computes, not how fast.\n"
-               "Example: ramp layer plan.json --trace data/traces/dsv2lite_esft.rtrace --tokens 32");
+  verb->footer(
+      "Runs on the host with random weights: it shows what the layer computes, not how fast.\n"
+      "Example: ramp layer plan.json --trace data/traces/dsv2lite_esft.rtrace --tokens 32");
   verb->callback([options] { run(*options); });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program.  This room sees every other, so here the parts are plugged together; no verb knows another.
+// The program.  This room sees every other, so here the parts are plugged together; no verb knows
+// another.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -10,10 +11,13 @@
 #include "cli/verbs.hpp"
 
 int main(int argc, char** argv) {
-  CLI::App app{"ramp: choose and run the fastest MoE expert kernel for the routing that each GPU really received."};
+  CLI::App app{
+      "ramp: choose and run the fastest MoE expert kernel for the routing that each GPU really "
+      "received."};
   app.set_version_flag("--version", ramp::build_version() + " (" + ramp::build_commit() + ")");
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 refused or failed (the text says why), 2 the command line was wrong.");
+  app.footer(
+      "Exit codes: 0 done, 1 refused or failed (the text says why), 2 the command line was wrong.");
   ramp::cli::add_catalog(app);
   ramp::cli::add_doctor(app);
   ramp::cli::add_check(app);

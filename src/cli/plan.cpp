@@ -216,8 +216,9 @@ void explain_loads(const Options& options) {
 
 // ---- verify
 
-// The knobs of every entry, legal for this program; with --compile the menu's kernels go into the cache, so that
-// serving finds them.  A plan for kernels that are not ours has other knobs, which only they can judge.
+// The knobs of every entry, legal for this program; with --compile the menu's kernels go into the
+// cache, so that serving finds them.  A plan for kernels that are not ours has other knobs, which
+// only they can judge.
 std::string verify_entries(const Plan& plan, bool compile) {
   std::vector<FfnConfig> menu;
   for (const PlanEntry& entry : plan.menu)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function a verb: it adds its subcommand, and what it returns runs when that subcommand was given.  A new verb is
-// a file, a line here and a line in main.cpp.
+// One function a verb: it adds its subcommand, and what it returns runs when that subcommand was
+// given.  A new verb is a file, a line here and a line in main.cpp.
 #pragma once
 
 #include <CLI/CLI.hpp>

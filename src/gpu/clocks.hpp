@@ -18,8 +18,8 @@ struct ClockSample {
   std::uint64_t reasons = 0;  // why the clock isn't at its highest; see throttle_names
 
   // Whether heat, power or the hardware holds the clock down so far that a time says nothing about
-  // the kernel: more than kClockLoss below `highest_mhz`.  A power cap that takes 1 % of the clock is
-  // the normal state of a busy GPU; without a known highest clock any such reason counts.
+  // the kernel: more than kClockLoss below `highest_mhz`.  A power cap that takes 1 % of the clock
+  // is the normal state of a busy GPU; without a known highest clock any such reason counts.
   static constexpr double kClockLoss = 0.05;
   bool throttled(int highest_mhz) const;
 };

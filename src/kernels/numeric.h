@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quantiser, once: FP32 operations that the kernels and the reference share bit for bit.  Per token and group of
-// 128 columns: scale = max(amax, 1e-10) / 448, q = e4m3(x / scale), rounded to nearest even, saturating.  A group of
-// zeros gives zeros; a NaN stays a NaN and does not touch the group's scale.
+// The quantiser, once: FP32 operations that the kernels and the reference share bit for bit.  Per
+// token and group of 128 columns: scale = max(amax, 1e-10) / 448, q = e4m3(x / scale), rounded to
+// nearest even, saturating.  A group of zeros gives zeros; a NaN stays a NaN and does not touch the
+// group's scale.
 #pragma once
 
 #include "base/host_device.h"
@@ -14,7 +15,8 @@
 
 namespace ramp {
 
-constexpr int kScaleGroup = 128;  // columns of one activation scale; rows and columns of one weight scale
+constexpr int kScaleGroup =
+    128;  // columns of one activation scale; rows and columns of one weight scale
 constexpr float kE4m3Max = 448.0f;
 
 RAMP_HD float quantise_divide(float a, float b) {
@@ -26,8 +28,8 @@ RAMP_HD float quantise_divide(float a, float b) {
 }
 
 #if defined(__CUDACC_RTC__)
-// a / b from the correctly rounded reciprocal of b: Markstein's correction makes it the quotient to the last bit, for
-// three instructions where one b divides many a.
+// a / b from the correctly rounded reciprocal of b: Markstein's correction makes it the quotient to
+// the last bit, for three instructions where one b divides many a.
 RAMP_HD float quantise_divide(float a, float b, float reciprocal) {
   const float q = __fmul_rn(a, reciprocal);
   return fmaf(fmaf(-q, b, a), reciprocal, q);
@@ -48,7 +50,7 @@ inline std::uint8_t to_e4m3(float x) {
   const float a = std::fabs(x);
   if (a >= 464.0f) return sign | 0x7e;  // halfway to the next step above 448 and beyond
   int exponent = 0;
-  std::frexp(a, &exponent);                            // a = f * 2^exponent, f in [0.5, 1)
+  std::frexp(a, &exponent);  // a = f * 2^exponent, f in [0.5, 1)
   const int unit = (exponent - 1 < -6 ? -6 : exponent - 1) - 3;  // log2 of the spacing around a
   const float steps = std::nearbyint(std::ldexp(a, -unit));      // exact scaling, then ties to even
   const float value = std::ldexp(steps, unit);
@@ -56,14 +58,17 @@ inline std::uint8_t to_e4m3(float x) {
   if (value > kE4m3Max) return sign | 0x7e;
   int e = 0;
   const float f = std::frexp(value, &e);  // f in [0.5, 1)
-  if (e - 1 < -6) return sign | static_cast<std::uint8_t>(std::ldexp(value, 9));  // subnormal: multiples of 2^-9
-  return sign | static_cast<std::uint8_t>(((e - 1 + 7) << 3) | static_cast<int>(std::ldexp(f, 4) - 8.0f));
+  if (e - 1 < -6)
+    return sign | static_cast<std::uint8_t>(std::ldexp(value, 9));  // subnormal: multiples of 2^-9
+  return sign |
+         static_cast<std::uint8_t>(((e - 1 + 7) << 3) | static_cast<int>(std::ldexp(f, 4) - 8.0f));
 }
 
 inline float from_e4m3(std::uint8_t q) {
   const int e = (q >> 3) & 15, m = q & 7;
-  float v = e == 15 && m == 7 ? std::nanf("") : e == 0 ? std::ldexp(static_cast<float>(m), -9)
-                                                       : std::ldexp(static_cast<float>(8 + m), e - 10);
+  float v = e == 15 && m == 7 ? std::nanf("")
+            : e == 0          ? std::ldexp(static_cast<float>(m), -9)
+                              : std::ldexp(static_cast<float>(8 + m), e - 10);
   return q & 0x80 ? -v : v;
 }
 

@@ -282,8 +282,8 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
     for (std::size_t c = 0; c + 1 < first.size(); ++c) {
       const double burst = gpu::elapsed_us(events_[2 * c], events_[2 * c + 1]) - overhead_us_;
       samples[order[at + c]].push_back({std::max(burst, 0.1) / (first[c + 1] - first[c]),
-                                        clock ? clock->sm_mhz : 0, clock &&
-                                            clock->throttled(clocks_.max_sm_mhz())});
+                                        clock ? clock->sm_mhz : 0,
+                                        clock && clock->throttled(clocks_.max_sm_mhz())});
     }
     at = end;
   }

@@ -159,10 +159,10 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
   const OutputError error = output_error(c.want, out);
   record.rel_err = error.all;
   const int entry = std::clamp(state.choice, 0, static_cast<int>(layer.options().menu.size()) - 1);
-  record.tolerance = fast_tolerance(
-      output_adds(layer.options().menu[static_cast<std::size_t>(entry)], shape.intermediate,
-                  c.most_pairs),
-      static_cast<double>(state.rows) * shape.intermediate);
+  record.tolerance =
+      fast_tolerance(output_adds(layer.options().menu[static_cast<std::size_t>(entry)],
+                                 shape.intermediate, c.most_pairs),
+                     static_cast<double>(state.rows) * shape.intermediate);
   if (!(error.all <= record.tolerance))
     record.detail = std::isinf(error.all) ? "NaN, or memory that was not written, in the output"
                                           : "the output is further off than the formats allow";

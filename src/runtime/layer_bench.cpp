@@ -288,7 +288,8 @@ double LayerBench::check(const Stack& s) {
       e.want, rows_of(output_.values<std::uint16_t>(), e.tokens, size_of(shape_.hidden)));
   double allowed = 0;
   for (const FfnConfig& c : s.choice.menu)
-    allowed = std::max(allowed, fast_tolerance(output_adds(c, shape_.intermediate, e.most_pairs), shape_.intermediate));
+    allowed = std::max(allowed, fast_tolerance(output_adds(c, shape_.intermediate, e.most_pairs),
+                                               shape_.intermediate));
   if (!(error.all <= allowed))
     throw Error("numbers of " + ffn_label(s.choice.menu[size_of(std::max(0, s.choice.forced))]),
                 fmt::format("relative error {:.4f}", error.all),

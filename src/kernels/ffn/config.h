@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A configuration of the `ffn` kernel, topology F1: what can be chosen, what is legal, the Grid it makes and the shared
-// memory it takes.  Shared by host and device, so that neither can disagree with the other.
+// A configuration of the `ffn` kernel, topology F1: what can be chosen, what is legal, the Grid it
+// makes and the shared memory it takes.  Shared by host and device, so that neither can disagree
+// with the other.
 //
-// A block walks over items.  An item is one row tile (up to `rows` tokens of one expert) times one slice of h
-// (cols / 2 columns): it multiplies the rows by the gate and up weights of its slice over all of d, applies SwiGLU,
-// quantises, multiplies by the slice of the down weights and adds the result into the output.
+// A block walks over items.  An item is one row tile (up to `rows` tokens of one expert) times one
+// slice of h (cols / 2 columns): it multiplies the rows by the gate and up weights of its slice
+// over all of d, applies SwiGLU, quantises, multiplies by the slice of the down weights and adds
+// the result into the output.
 #pragma once
 
 #include "choice/grid.h"
@@ -13,23 +15,27 @@
 namespace ramp {
 
 struct FfnConfig {
-  int rows = 8;      // token rows a tile: wgmma's N
-  int cols = 256;    // gate and up rows a block holds at once; cols / 2 columns of h
-  int stages = 6;    // ring depth, in units of 32 KB of weights
-  int staging = 2;   // output buffers of a warpgroup: 2 lets the next tile be written while one is being added
-  int dynamic = 1;   // items are claimed from a counter (1) or dealt out by stride (0)
-  int split = 1;     // blocks of a cluster that share an item: each takes a part of d in both projections
-  int grouped = 0;   // neighbours in time: row tiles of one slice (1), which share weights in L2, or slices of one tile
+  int rows = 8;    // token rows a tile: wgmma's N
+  int cols = 256;  // gate and up rows a block holds at once; cols / 2 columns of h
+  int stages = 6;  // ring depth, in units of 32 KB of weights
+  int staging =
+      2;  // output buffers of a warpgroup: 2 lets the next tile be written while one is being added
+  int dynamic = 1;  // items are claimed from a counter (1) or dealt out by stride (0)
+  int split =
+      1;  // blocks of a cluster that share an item: each takes a part of d in both projections
+  int grouped = 0;  // neighbours in time: row tiles of one slice (1), which share weights in L2, or
+                    // slices of one tile
 
   // The one list of knobs: label, JSON, template literal and cache key come from it.
   template <class Self, class Visit>
   RAMP_HD static constexpr void fields(Self& c, Visit&& v) {
-    v("rows", c.rows), v("cols", c.cols), v("stages", c.stages), v("staging", c.staging), v("dynamic", c.dynamic),
-        v("split", c.split), v("grouped", c.grouped);
+    v("rows", c.rows), v("cols", c.cols), v("stages", c.stages), v("staging", c.staging),
+        v("dynamic", c.dynamic), v("split", c.split), v("grouped", c.grouped);
   }
 };
 
-// A block: one producer warpgroup (a warp that schedules and loads weights, three that gather rows) and two consumers.
+// A block: one producer warpgroup (a warp that schedules and loads weights, three that gather rows)
+// and two consumers.
 constexpr int kFfnThreads = 384;
 constexpr int kFfnConsumers = 2;
 constexpr int kFfnGatherThreads = 96;
@@ -38,12 +44,13 @@ constexpr int kFfnConsumerRegisters = 208;  // 128 * 88 + 256 * 208 = 384 * 168,
 constexpr int kFfnUnitBytes = 32768;        // 256 weight rows of 128 bytes
 constexpr int kFfnMaxStages = 8;
 constexpr int kFfnItemSlots = 2;
-constexpr int kFfnUnitCols = 256;                        // output columns a down unit covers
-constexpr int kFfnStagingPitch = kFfnUnitCols * 2 + 16;  // bytes; the pad spreads the rows over the banks
-constexpr int kSharedMemoryLimit = 232448;               // a block's on sm_90
+constexpr int kFfnUnitCols = 256;  // output columns a down unit covers
+constexpr int kFfnStagingPitch =
+    kFfnUnitCols * 2 + 16;                  // bytes; the pad spreads the rows over the banks
+constexpr int kSharedMemoryLimit = 232448;  // a block's on sm_90
 
-// Where everything lies in dynamic shared memory, in bytes.  The weight ring is first and the same for every entry: a
-// block fills it before it knows which entry runs.
+// Where everything lies in dynamic shared memory, in bytes.  The weight ring is first and the same
+// for every entry: a block fills it before it knows which entry runs.
 struct FfnLayout {
   int rows, intermediate, staging, scales_x, scales_w, scales_mid, sums, items, item_bytes, bytes;
 };
@@ -67,10 +74,12 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c) {
   l.scales_x = at, at += c.stages * c.rows * 4;
   l.scales_w = at, at += c.stages * 2 * 4;
   l.scales_mid = at, at += ffn_groups(c) * c.rows * 4;
-  // The sums on their way to the warps that activate whole rows: in a block alone they pass through the staging
-  // buffers a 128-block at a time; in a cluster every block gets its part of the rows from everybody.
+  // The sums on their way to the warps that activate whole rows: in a block alone they pass through
+  // the staging buffers a 128-block at a time; in a cluster every block gets its part of the rows
+  // from everybody.
   l.sums = l.staging;
-  if (c.split > 1) l.sums = round_up(at, 16), at = l.sums + c.split * kFfnSumsWarps * ffn_sums_pitch(c);
+  if (c.split > 1)
+    l.sums = round_up(at, 16), at = l.sums + c.split * kFfnSumsWarps * ffn_sums_pitch(c);
   l.item_bytes = 16 + c.rows * 8;  // ItemHead, then a Row a row
   l.items = round_up(at, 16), at = l.items + kFfnItemSlots * l.item_bytes;
   l.bytes = round_up(at, 16);
@@ -78,36 +87,46 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c) {
 }
 
 // Shared memory of the launch: alignment slack, barriers and the largest entry.
-RAMP_HD constexpr int ffn_shared_bytes(const FfnConfig& c) { return 1024 + kFfnBarrierBytes + ffn_layout(c).bytes; }
+RAMP_HD constexpr int ffn_shared_bytes(const FfnConfig& c) {
+  return 1024 + kFfnBarrierBytes + ffn_layout(c).bytes;
+}
 
 // nullptr, or why the configuration can't be built.
 RAMP_HD constexpr const char* ffn_refusal(const FfnConfig& c) {
-  if (c.rows != 8 && c.rows != 16 && c.rows != 24 && c.rows != 32 && c.rows != 40 && c.rows != 48 && c.rows != 64)
+  if (c.rows != 8 && c.rows != 16 && c.rows != 24 && c.rows != 32 && c.rows != 40 && c.rows != 48 &&
+      c.rows != 64)
     return "rows: 8, 16, 24, 32, 40, 48 and 64 are built";
   if (c.cols != 256 && c.cols != 512) return "cols: 256 and 512 are built";
   if (c.stages < 2 || c.stages > kFfnMaxStages) return "stages: 2 to 8";
   if (c.staging < 1 || c.staging > 2) return "staging: 1 or 2";
   if (c.dynamic < 0 || c.dynamic > 1) return "dynamic: 0 or 1";
   if (c.split != 1 && c.split != 2 && c.split != 4) return "split: 1, 2 and 4 are built";
-  if (c.split > 1 && c.rows > 48) return "rows: a split item of 64 rows spills registers; 48 and fewer";
+  if (c.split > 1 && c.rows > 48)
+    return "rows: a split item of 64 rows spills registers; 48 and fewer";
   if (c.grouped < 0 || c.grouped > 1) return "grouped: 0 or 1";
-  if (c.rows * c.cols > 32 * 512) return "rows x cols: more sums than two consumer warpgroups have registers for";
-  if (ffn_shared_bytes(c) > kSharedMemoryLimit) return "shared memory: more than a block's 232448 bytes";
+  if (c.rows * c.cols > 32 * 512)
+    return "rows x cols: more sums than two consumer warpgroups have registers for";
+  if (ffn_shared_bytes(c) > kSharedMemoryLimit)
+    return "shared memory: more than a block's 232448 bytes";
   // 512 columns take their stages in pairs, and a pair must not wait for itself.
   if (c.cols == 512 && c.stages < 3) return "stages: 512 columns need 3 or more";
   return nullptr;
 }
 
 // Slices of h: q_c.  The last may be half empty (h = 1408 at 512 columns).
-RAMP_HD constexpr int ffn_slices(const FfnConfig& c, int intermediate) { return ceil_div(intermediate, c.cols / 2); }
+RAMP_HD constexpr int ffn_slices(const FfnConfig& c, int intermediate) {
+  return ceil_div(intermediate, c.cols / 2);
+}
 
 RAMP_HD constexpr Grid ffn_grid(const FfnConfig& c, int intermediate, int blocks) {
   return Grid{{{c.rows, ffn_slices(c, intermediate), blocks / c.split}, {}}, 1};
 }
 
-// Experts whose first row tile belongs to a fixed block from the start, so that its weights can be requested before
-// the routing is known: block b (with `split`: cluster b) holds slice b % slices of expert b / slices.
-RAMP_HD constexpr int ffn_owned_experts(const FfnConfig& c, int intermediate, int blocks, int experts) {
+// Experts whose first row tile belongs to a fixed block from the start, so that its weights can be
+// requested before the routing is known: block b (with `split`: cluster b) holds slice b % slices
+// of expert b / slices.
+RAMP_HD constexpr int ffn_owned_experts(const FfnConfig& c, int intermediate, int blocks,
+                                        int experts) {
   const int whole = blocks / c.split / ffn_slices(c, intermediate);
   return whole < experts ? whole : experts;
 }

@@ -28,20 +28,23 @@ void quantise_group(const float* x, float* value, float* scale) {
   float amax = 0;
   for (int i = 0; i < kScaleGroup; ++i) amax = std::fmax(amax, std::fabs(x[i]));
   *scale = group_scale(amax);
-  for (int i = 0; i < kScaleGroup; ++i) value[i] = values_of_codes()[to_e4m3(quantise_divide(x[i], *scale))];
+  for (int i = 0; i < kScaleGroup; ++i)
+    value[i] = values_of_codes()[to_e4m3(quantise_divide(x[i], *scale))];
 }
 
 // One weight row of 128 columns times every row of the tile, promoted into sum[row * stride].
-void multiply(const std::uint8_t* weights, float weight_scale, const QuantisedTile& tile, int rows, int columns,
-              int block, float* sum, int stride) {
+void multiply(const std::uint8_t* weights, float weight_scale, const QuantisedTile& tile, int rows,
+              int columns, int block, float* sum, int stride) {
   float w[kScaleGroup];
   for (int i = 0; i < kScaleGroup; ++i) w[i] = values_of_codes()[weights[i]];
   for (int r = 0; r < rows; ++r) {
     const float* x = &tile.value[static_cast<std::size_t>(r) * columns + block * kScaleGroup];
     float part = 0;
     for (int i = 0; i < kScaleGroup; ++i) part += w[i] * x[i];
-    const float scale = weight_scale * tile.scale[static_cast<std::size_t>(r) * (columns / kScaleGroup) + block];
-    sum[static_cast<std::size_t>(r) * stride] = std::fmaf(part, scale, sum[static_cast<std::size_t>(r) * stride]);
+    const float scale =
+        weight_scale * tile.scale[static_cast<std::size_t>(r) * (columns / kScaleGroup) + block];
+    sum[static_cast<std::size_t>(r) * stride] =
+        std::fmaf(part, scale, sum[static_cast<std::size_t>(r) * stride]);
   }
 }
 
@@ -70,13 +73,15 @@ HostRun run_on_host(const LocalShape& shape, const HostWeights& weights, const H
         for (int b = 0; b < d_blocks; ++b) {
           float group[kScaleGroup];
           for (int i = 0; i < kScaleGroup; ++i)
-            group[i] = from_bf16(batch.hidden[static_cast<std::size_t>(row[r].token) * d + b * kScaleGroup + i]);
+            group[i] = from_bf16(
+                batch.hidden[static_cast<std::size_t>(row[r].token) * d + b * kScaleGroup + i]);
           quantise_group(group, &x.value[static_cast<std::size_t>(r) * d + b * kScaleGroup],
                          &x.scale[static_cast<std::size_t>(r) * d_blocks + b]);
         }
 
       for (int slice = 0; slice < ffn_slices(config, h); ++slice, ++run.items) {
-        const int begin = slice * groups, mine = std::min(groups, h_blocks - begin), width = mine * kScaleGroup;
+        const int begin = slice * groups, mine = std::min(groups, h_blocks - begin),
+                  width = mine * kScaleGroup;
         QuantisedTile y{std::vector<float>(static_cast<std::size_t>(rows) * width),
                         std::vector<float>(static_cast<std::size_t>(rows) * mine)};
         std::vector<float> gate(static_cast<std::size_t>(rows) * width), up(gate.size());
@@ -84,15 +89,17 @@ HostRun run_on_host(const LocalShape& shape, const HostWeights& weights, const H
           for (int b = 0; b < d_blocks; ++b) {
             const std::size_t at = static_cast<std::size_t>(begin * kScaleGroup + c);
             const int block = begin + c / kScaleGroup;
-            multiply(w13 + at * d + b * kScaleGroup, s13[block * d_blocks + b], x, rows, d, b, &gate[c], width);
-            multiply(w13 + (h + at) * d + b * kScaleGroup, s13[(h_blocks + block) * d_blocks + b], x, rows, d, b,
-                     &up[c], width);
+            multiply(w13 + at * d + b * kScaleGroup, s13[block * d_blocks + b], x, rows, d, b,
+                     &gate[c], width);
+            multiply(w13 + (h + at) * d + b * kScaleGroup, s13[(h_blocks + block) * d_blocks + b],
+                     x, rows, d, b, &up[c], width);
           }
         for (int r = 0; r < rows; ++r)
           for (int g = 0; g < mine; ++g) {
             const std::size_t at = static_cast<std::size_t>(r) * width + g * kScaleGroup;
             float act[kScaleGroup];
-            for (int i = 0; i < kScaleGroup; ++i) act[i] = gate[at + i] / (1.0f + std::exp(-gate[at + i])) * up[at + i];
+            for (int i = 0; i < kScaleGroup; ++i)
+              act[i] = gate[at + i] / (1.0f + std::exp(-gate[at + i])) * up[at + i];
             float& scale = y.scale[static_cast<std::size_t>(r) * mine + g];
             quantise_group(act, &y.value[at], &scale);
             scale *= row[r].gate;  // the router's weight, folded in after quantising

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ffn` on the host: the walk of one configuration over its items, with the kernel's numbers (FP32 sums promoted every
-// 128 of d, e4m3 rows, bf16 additions into the output), for machines without a GPU.  The reference is something else
-// (reference.hpp); this is what a layer does where no kernel can run.
+// `ffn` on the host: the walk of one configuration over its items, with the kernel's numbers (FP32
+// sums promoted every 128 of d, e4m3 rows, bf16 additions into the output), for machines without a
+// GPU.  The reference is something else (reference.hpp); this is what a layer does where no kernel
+// can run.
 #pragma once
 
 #include "kernels/ffn/config.h"

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // `ffn`, topology F1: both projections of a GPU's experts in one persistent launch (Section A.8).
 //
-//   warp 0        requests the first weights before the routing is known, then for every item: publishes it, and
+//   warp 0        requests the first weights before the routing is known, then for every item:
+//   publishes it, and
 //                 keeps the ring of 32 KB weight units full, up, down and next item without a pause
-//   warps 1-3     gather the item's quantised rows beside each up unit, and the weight scales beside every unit
-//   warps 4-11    two consumer warpgroups: multiply, promote every 128 of K into FP32, SwiGLU, quantise, multiply by
+//   warps 1-3     gather the item's quantised rows beside each up unit, and the weight scales
+//   beside every unit warps 4-11    two consumer warpgroups: multiply, promote every 128 of K into
+//   FP32, SwiGLU, quantise, multiply by
 //                 the down weights, add into the output
 //
-// A unit is 256 weight rows of 128 columns: for up 128 gate rows and the 128 up rows of the same h, so that a warpgroup
-// holds gate and up of the same 64 columns in the same registers; for down 256 output columns of one 128-slice of h.
-// In the down phase the warpgroups take units in turn: neither waits for the other, and an output row is 512 bytes.
+// A unit is 256 weight rows of 128 columns: for up 128 gate rows and the 128 up rows of the same h,
+// so that a warpgroup holds gate and up of the same 64 columns in the same registers; for down 256
+// output columns of one 128-slice of h. In the down phase the warpgroups take units in turn:
+// neither waits for the other, and an output row is 512 bytes.
 //
-// With `split`, the blocks of a cluster share an item: each multiplies its part of d in the up projection, the sums meet
-// so that each block activates a part of the rows, and the quantised rows go to all, each of which then computes its
-// part of the output columns.
+// With `split`, the blocks of a cluster share an item: each multiplies its part of d in the up
+// projection, the sums meet so that each block activates a part of the rows, and the quantised rows
+// go to all, each of which then computes its part of the output columns.
 //
-// Barriers: full[s] counts 96 gather threads and the copy engine; empty[s] one lane of each consumer warp;
-// item_full[i] the scheduler; rows_full[i] one lane of each gather warp; item_empty[i] one lane of each gather and
-// consumer warp; sums_full and middle_full count the bytes that the cluster's blocks send each other.
+// Barriers: full[s] counts 96 gather threads and the copy engine; empty[s] one lane of each
+// consumer warp; item_full[i] the scheduler; rows_full[i] one lane of each gather warp;
+// item_empty[i] one lane of each gather and consumer warp; sums_full and middle_full count the
+// bytes that the cluster's blocks send each other.
 #pragma once
 
 #include "kernels/ffn/config.h"
@@ -42,12 +46,20 @@ struct FfnShared {
   __device__ u32 full(int s) const { return barriers + s * 8; }
   __device__ u32 empty(int s) const { return barriers + (kFfnMaxStages + s) * 8; }
   __device__ u32 item_full(int i) const { return barriers + (2 * kFfnMaxStages + i) * 8; }
-  __device__ u32 item_empty(int i) const { return barriers + (2 * kFfnMaxStages + kFfnItemSlots + i) * 8; }
-  __device__ u32 rows_full(int i) const { return barriers + (2 * kFfnMaxStages + 2 * kFfnItemSlots + i) * 8; }
-  __device__ u32 sums_full() const { return barriers + (2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8; }
+  __device__ u32 item_empty(int i) const {
+    return barriers + (2 * kFfnMaxStages + kFfnItemSlots + i) * 8;
+  }
+  __device__ u32 rows_full(int i) const {
+    return barriers + (2 * kFfnMaxStages + 2 * kFfnItemSlots + i) * 8;
+  }
+  __device__ u32 sums_full() const {
+    return barriers + (2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8;
+  }
   __device__ u32 middle_full() const { return sums_full() + 8; }
   __device__ u32 claim(int i) const { return sums_full() + 16 + i * 8; }
-  __device__ u32 claimed(int i) const { return sums_full() + 32 + i * 4; }  // the items themselves, an int each
+  __device__ u32 claimed(int i) const {
+    return sums_full() + 32 + i * 4;
+  }  // the items themselves, an int each
 };
 
 // A place in a ring of kDepth and the phase that a wait there looks for.
@@ -66,8 +78,9 @@ struct ItemHead {
   int rows;  // of the tile, or one of:
   int row0;  // first row, in the order grouped by expert
 };
-constexpr int kOwnedItem = 0;   // the block's first item, published before the routing is known: rows = min(n_e, tile);
-                                // they stand in `head`, and if there are none the units requested so far are dropped
+constexpr int kOwnedItem =
+    0;  // the block's first item, published before the routing is known: rows = min(n_e, tile);
+        // they stand in `head`, and if there are none the units requested so far are dropped
 constexpr int kNoMoreItems = -1;
 
 template <FfnConfig kConfig>
@@ -76,22 +89,27 @@ struct FfnEntry {
   static constexpr FfnLayout layout = ffn_layout(kConfig);
   static constexpr int kRows = kConfig.rows;
   static constexpr int kGroups = ffn_groups(kConfig);
-  static constexpr int kRowBytes = kRows * kScaleGroup;  // of one 128-column block of the tile's rows
+  static constexpr int kRowBytes =
+      kRows * kScaleGroup;  // of one 128-column block of the tile's rows
 
   __device__ static ItemHead* head(const FfnShared& s, int i) {
     return reinterpret_cast<ItemHead*>(s.base + layout.items + i * layout.item_bytes);
   }
-  __device__ static Row* rows(const FfnShared& s, int i) { return reinterpret_cast<Row*>(head(s, i) + 1); }
+  __device__ static Row* rows(const FfnShared& s, int i) {
+    return reinterpret_cast<Row*>(head(s, i) + 1);
+  }
   // Units of its own item that a block asks for before it knows the routing.
   __device__ static int prefilled(const FfnShared& s, const FfnArgs& a, int slice) {
     return min(a.prefill, groups(a, slice) * (up_end(s, a) - up_begin(s, a)));
   }
-  // Rows of the tile: for an owned item each thread looks the count up for itself, one latency for all.
+  // Rows of the tile: for an owned item each thread looks the count up for itself, one latency for
+  // all.
   __device__ static int num_rows(const FfnArgs& a, const ItemHead& h) {
     return h.rows == kOwnedItem ? min(load_cg(a.counts + h.expert), kRows) : h.rows;
   }
   static constexpr int kSplit = kConfig.split;
-  // This block's blocks of d: 128 columns each of the up projection's input, 256 each of the output.
+  // This block's blocks of d: 128 columns each of the up projection's input, 256 each of the
+  // output.
   __device__ static int up_begin(const FfnShared& s, const FfnArgs& a) {
     return ffn_part(a.hidden / kScaleGroup, s.rank, kSplit);
   }
@@ -110,32 +128,34 @@ struct FfnEntry {
   }
 };
 
-// ---- producer: schedule and weights ---------------------------------------------------------------------------------
+// ---- producer: schedule and weights ------------------------------------------------------------
 
-__device__ __forceinline__ void load_up_unit(const FfnShared& s, const TensorMap* w13, int slot, int expert,
-                                             int h_block, int k_block, u64 policy) {
+__device__ __forceinline__ void load_up_unit(const FfnShared& s, const TensorMap* w13, int slot,
+                                             int expert, int h_block, int k_block, u64 policy) {
   mbarrier_arrive_expect(s.full(slot), kFfnUnitBytes);
-  tma_load_4d(s.ring + slot * kFfnUnitBytes, w13, s.full(slot), k_block * kScaleGroup, h_block * kScaleGroup, 0, expert,
-              policy);
+  tma_load_4d(s.ring + slot * kFfnUnitBytes, w13, s.full(slot), k_block * kScaleGroup,
+              h_block * kScaleGroup, 0, expert, policy);
 }
 
-__device__ __forceinline__ void load_down_unit(const FfnShared& s, const TensorMap* w2, int slot, int expert,
-                                               int h_block, int d_block, u64 policy) {
+__device__ __forceinline__ void load_down_unit(const FfnShared& s, const TensorMap* w2, int slot,
+                                               int expert, int h_block, int d_block, u64 policy) {
   mbarrier_arrive_expect(s.full(slot), kFfnUnitBytes);
-  tma_load_3d(s.ring + slot * kFfnUnitBytes, w2, s.full(slot), h_block * kScaleGroup, d_block * kFfnUnitCols, expert,
-              policy);
+  tma_load_3d(s.ring + slot * kFfnUnitBytes, w2, s.full(slot), h_block * kScaleGroup,
+              d_block * kFfnUnitCols, expert, policy);
 }
 
 // The first up units of the block's own (expert, slice), before anything is known of the routing.
 template <class E>
-__device__ __forceinline__ void prefill(const FfnShared& s, const FfnArgs& a, const TensorMap* w13, int expert,
-                                        int slice, u64 policy) {
-  const int groups = E::groups(a, slice), begin = E::up_begin(s, a), count = E::prefilled(s, a, slice);
+__device__ __forceinline__ void prefill(const FfnShared& s, const FfnArgs& a, const TensorMap* w13,
+                                        int expert, int slice, u64 policy) {
+  const int groups = E::groups(a, slice), begin = E::up_begin(s, a),
+            count = E::prefilled(s, a, slice);
   const int h_block = slice * E::kGroups, units = groups * (E::up_end(s, a) - begin);
   for (int u = 0; u < count; ++u)
     load_up_unit(s, w13, u, expert, h_block + u % groups, begin + u / groups, policy);
   for (int u = count; u < min(count + a.prefetch, units); ++u)
-    tma_prefetch_4d(w13, (begin + u / groups) * kScaleGroup, (h_block + u % groups) * kScaleGroup, 0, expert);
+    tma_prefetch_4d(w13, (begin + u / groups) * kScaleGroup, (h_block + u % groups) * kScaleGroup,
+                    0, expert);
 }
 
 template <class E>
@@ -143,7 +163,8 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
                                          const TensorMap* w2, u64 policy) {
   const int lane = threadIdx.x;
   const int slices = ffn_slices(E::config, a.intermediate);
-  const int block = blockIdx.x / E::kSplit, blocks = gridDim.x / E::kSplit;  // clusters, if there are any
+  const int block = blockIdx.x / E::kSplit,
+            blocks = gridDim.x / E::kSplit;  // clusters, if there are any
   const int owned_blocks = a.owned_experts * slices;
   const int k_begin = E::up_begin(s, a), k_end = E::up_end(s, a);
   const int d_begin = E::down_begin(s, a), d_end = E::down_end(s, a);
@@ -165,8 +186,8 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
   // By stride the blocks that own no first item come first.
   int stride_next = (block - owned_blocks + blocks) % blocks;
   int next = 0;  // lane 0's
-  // In a cluster the first block claims for all.  It is never more than two claims ahead of the others: its ring holds
-  // about an item, and the blocks meet in every item's activation.
+  // In a cluster the first block claims for all.  It is never more than two claims ahead of the
+  // others: its ring holds about an item, and the blocks meet in every item's activation.
   RingCursor<2> mail, mail_out;
   auto claim = [&] {
     if constexpr (!E::config.dynamic) {
@@ -177,7 +198,8 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
     } else if (s.rank == 0) {
       const u32 item_index = atomicAdd(&a.state->claim, 1);
       for (int r = 0; r < E::kSplit; ++r)
-        store_async_4(map_to_rank(s.claimed(mail_out.slot), r), map_to_rank(s.claim(mail_out.slot), r), item_index);
+        store_async_4(map_to_rank(s.claimed(mail_out.slot), r),
+                      map_to_rank(s.claim(mail_out.slot), r), item_index);
       mail_out.next();
     }
   };
@@ -193,8 +215,9 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
     return __shfl_sync(~0u, next, 0);
   };
 
-  // Keeps the ring full with the units of an item.  The next item is claimed before the down phase: late enough that
-  // a block does not sit on work that another could start, early enough that the answer is there when the ring asks.
+  // Keeps the ring full with the units of an item.  The next item is claimed before the down phase:
+  // late enough that a block does not sit on work that another could start, early enough that the
+  // answer is there when the ring asks.
   auto run = [&](const ItemHead& h) {
     const int groups = E::groups(a, h.slice), h_block = h.slice * E::kGroups;
     if (lane == 0) {
@@ -247,7 +270,7 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
   publish(ItemHead{0, 0, kNoMoreItems, 0});
 }
 
-// ---- producer: rows and scales --------------------------------------------------------------------------------------
+// ---- producer: rows and scales -----------------------------------------------------------------
 
 template <class E>
 __device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
@@ -266,18 +289,22 @@ __device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
     if (h.rows == kNoMoreItems) break;
     const Row* rows = h.rows == kOwnedItem ? a.head + h.expert * kHeadRows : a.rows + h.row0;
     const int num_rows = E::num_rows(a, h);
-    u32 from[kMine];  // the row's token, then its place in units of 16 bytes (32 bits reach 64 GB); kNothing: no row
+    u32 from[kMine];  // the row's token, then its place in units of 16 bytes (32 bits reach 64 GB);
+                      // kNothing: no row
     constexpr u32 kNothing = ~0u;
-    // Of an owned item the rows are asked for before their number is known: what lies behind them is not used.
+    // Of an owned item the rows are asked for before their number is known: what lies behind them
+    // is not used.
 #pragma unroll
-    for (int i = 0; i < kMine; ++i) from[i] = load_cg(&rows[min((thread + i * kFfnGatherThreads) / 8, E::kRows - 1)].token);
+    for (int i = 0; i < kMine; ++i)
+      from[i] = load_cg(&rows[min((thread + i * kFfnGatherThreads) / 8, E::kRows - 1)].token);
     const int2 row = load_cg(reinterpret_cast<const int2*>(rows + min(thread, E::kRows - 1)));
     if (thread < E::kRows) *reinterpret_cast<int2*>(E::rows(s, item.slot) + thread) = row;
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(s.rows_full(item.slot));
 
     if (num_rows == 0) {
-      for (int u = 0; u < E::prefilled(s, a, h.slice); ++u, unit.next()) copy_async_arrive(s.full(unit.slot));
+      for (int u = 0; u < E::prefilled(s, a, h.slice); ++u, unit.next())
+        copy_async_arrive(s.full(unit.slot));
     } else {
 #pragma unroll
       for (int i = 0; i < kMine; ++i) {
@@ -286,10 +313,13 @@ __device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
                       ? from[i] * static_cast<u32>(a.hidden / 16) + chunk % 8
                       : kNothing;
       }
-      const float* from_scale = thread < num_rows ? a.rows_scale + static_cast<long long>(row.x) * k_blocks : nullptr;
+      const float* from_scale =
+          thread < num_rows ? a.rows_scale + static_cast<long long>(row.x) * k_blocks : nullptr;
       const int groups = E::groups(a, h.slice), h_block = h.slice * E::kGroups;
-      const float* up_scale = a.scale13 + (static_cast<long long>(h.expert) * 2 * h_blocks + h_block) * k_blocks;
-      const float* down_scale = a.scale2 + static_cast<long long>(h.expert) * k_blocks * h_blocks + h_block;
+      const float* up_scale =
+          a.scale13 + (static_cast<long long>(h.expert) * 2 * h_blocks + h_block) * k_blocks;
+      const float* down_scale =
+          a.scale2 + static_cast<long long>(h.expert) * k_blocks * h_blocks + h_block;
       // The last two threads bring the two weight scales of a unit.
       const int which = thread - (kFfnGatherThreads - 2);
 
@@ -301,11 +331,13 @@ __device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
             for (int i = 0; i < kMine; ++i) {
               const int chunk = thread + i * kFfnGatherThreads, row = chunk / 8;
               if (from[i] != kNothing)
-                copy_async_16(s.ring + E::layout.rows + unit.slot * E::kRowBytes + row * kScaleGroup +
-                                  ((chunk % 8) ^ (row % 8)) * 16,
+                copy_async_16(s.ring + E::layout.rows + unit.slot * E::kRowBytes +
+                                  row * kScaleGroup + ((chunk % 8) ^ (row % 8)) * 16,
                               a.rows_q + (static_cast<u64>(from[i]) + k * 8) * 16);
             }
-            if (from_scale) copy_async_4(s.ring + E::layout.scales_x + (unit.slot * E::kRows + thread) * 4, from_scale + k);
+            if (from_scale)
+              copy_async_4(s.ring + E::layout.scales_x + (unit.slot * E::kRows + thread) * 4,
+                           from_scale + k);
           }
           if (which >= 0)
             copy_async_4(s.ring + E::layout.scales_w + (unit.slot * 2 + which) * 4,
@@ -315,7 +347,8 @@ __device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
       for (int d = d_begin; d < d_end; ++d)
         for (int g = 0; g < groups; ++g, unit.next()) {
           mbarrier_wait(s.empty(unit.slot), unit.phase);
-          const int row = d * (kFfnUnitCols / kScaleGroup) + which;  // 128-block of the output; the last may be missing
+          const int row = d * (kFfnUnitCols / kScaleGroup) +
+                          which;  // 128-block of the output; the last may be missing
           if (which >= 0 && row < k_blocks)
             copy_async_4(s.ring + E::layout.scales_w + (unit.slot * 2 + which) * 4,
                          down_scale + static_cast<long long>(row) * h_blocks + g);
@@ -327,27 +360,28 @@ __device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a) {
   }
 }
 
-// ---- consumers ------------------------------------------------------------------------------------------------------
+// ---- consumers ---------------------------------------------------------------------------------
 
 enum NamedBarrier { kAllConsumers = 1, kOneWarpgroup = 2 };  // kOneWarpgroup + 0 and + 1
 
 // acc += part * (weight scale * row scale), the promotion of one 128-deep block.
 template <int N>
-__device__ __forceinline__ void promote(float (&acc)[N / 2], const float (&part)[N / 2], float weight_scale,
-                                        const float (&row_scale)[N / 4]) {
+__device__ __forceinline__ void promote(float (&acc)[N / 2], const float (&part)[N / 2],
+                                        float weight_scale, const float (&row_scale)[N / 4]) {
 #pragma unroll
   for (int i = 0; i < N / 2; ++i)
     acc[i] = fmaf(part[i], __fmul_rn(weight_scale, row_scale[i / 4 * 2 + i % 2]), acc[i]);
 }
 
-// A 64-row atom times the tile over one 128-deep block: four wgmmas of 32.  The tensor core aligns what it adds to the
-// largest product and keeps about 14 bits, so a sum gets better the sooner it is continued in FP32: into kParts separate
-// results where the registers allow it.
+// A 64-row atom times the tile over one 128-deep block: four wgmmas of 32.  The tensor core aligns
+// what it adds to the largest product and keeps about 14 bits, so a sum gets better the sooner it
+// is continued in FP32: into kParts separate results where the registers allow it.
 template <int N, int kParts>
 __device__ __forceinline__ void multiply_block(float (&part)[kParts][N / 2], u64 a, u64 b) {
 #pragma unroll
   for (int k = 0; k < 4; ++k)
-    wgmma<N>(part[k * kParts / 4], a + k * kDescriptorStepK, b + k * kDescriptorStepK, k * kParts % 4 > 0);
+    wgmma<N>(part[k * kParts / 4], a + k * kDescriptorStepK, b + k * kDescriptorStepK,
+             k * kParts % 4 > 0);
 }
 template <int N, int kParts>
 __device__ __forceinline__ void add_parts(float (&part)[kParts][N / 2]) {
@@ -360,8 +394,8 @@ __device__ __forceinline__ void add_parts(float (&part)[kParts][N / 2]) {
 template <class E>
 struct Consumer {
   static constexpr int N = E::kRows;
-  // Two atoms in flight hide the promotion of one behind the other's multiplication; where the sums of a tile leave no
-  // registers for that, one at a time.
+  // Two atoms in flight hide the promotion of one behind the other's multiplication; where the sums
+  // of a tile leave no registers for that, one at a time.
   static constexpr bool kTwoInFlight = N * E::kGroups < 80;
   static constexpr int kParts = N * E::kGroups <= 16 ? 4 : N * E::kGroups <= 32 ? 2 : 1;
   const FfnShared& s;
@@ -378,9 +412,11 @@ struct Consumer {
     if (lane == 0) mbarrier_arrive(s.empty(slot));
   }
 
-  // Two 64-row atoms of weights, a0 and a1, times the tile b over one 128-deep block; use0 and use1 take the products.
+  // Two 64-row atoms of weights, a0 and a1, times the tile b over one 128-deep block; use0 and use1
+  // take the products.
   template <class Use0, class Use1>
-  __device__ __forceinline__ static void multiply_two(u64 a0, u64 a1, u64 b, const Use0& use0, const Use1& use1) {
+  __device__ __forceinline__ static void multiply_two(u64 a0, u64 a1, u64 b, const Use0& use0,
+                                                      const Use1& use1) {
     if constexpr (kTwoInFlight) {
       float part0[kParts][N / 2], part1[kParts][N / 2];
       wgmma_fence();
@@ -410,7 +446,8 @@ struct Consumer {
   }
 
   // Gate and up of this warpgroup's 64 columns of each 128-block.
-  __device__ __forceinline__ void up(float (&gate)[E::kGroups][N / 2], float (&upper)[E::kGroups][N / 2], int groups) {
+  __device__ __forceinline__ void up(float (&gate)[E::kGroups][N / 2],
+                                     float (&upper)[E::kGroups][N / 2], int groups) {
     const int k_blocks = E::up_end(s, a) - E::up_begin(s, a);
 #pragma unroll
     for (int g = 0; g < E::kGroups; ++g)
@@ -436,8 +473,12 @@ struct Consumer {
           const u64 weights = matrix_descriptor(s.ring + unit.slot * kFfnUnitBytes + group * 8192);
           multiply_two(
               weights, weights + (16384 >> 4), rows,
-              [&](const float(&part)[N / 2]) { promote<N>(gate[g], part, weight_scale.x, row_scale); },
-              [&](const float(&part)[N / 2]) { promote<N>(upper[g], part, weight_scale.y, row_scale); });
+              [&](const float(&part)[N / 2]) {
+                promote<N>(gate[g], part, weight_scale.x, row_scale);
+              },
+              [&](const float(&part)[N / 2]) {
+                promote<N>(upper[g], part, weight_scale.y, row_scale);
+              });
           if (g > 0) release(unit.slot);
           if (g == groups - 1) release(first_slot);  // its rows served all groups
           unit.next();
@@ -456,21 +497,24 @@ struct Consumer {
     }
   }
 
-  // SwiGLU, then e4m3 per token and 128 columns, and beside it the scale that undoes it with the router's weight folded
-  // in after quantising.  The sums pass through shared memory so that a warp gets a whole row of 128 columns and finds
-  // its largest element by shuffles.
+  // SwiGLU, then e4m3 per token and 128 columns, and beside it the scale that undoes it with the
+  // router's weight folded in after quantising.  The sums pass through shared memory so that a warp
+  // gets a whole row of 128 columns and finds its largest element by shuffles.
   //
-  // In a cluster every thread sends all it has to one block (split 4: rows 8j + 2r and 8j + 2r + 1 go to block r), that
-  // block adds what it got from everybody in order of rank, and sends the quantised rows to all.  No buffer can be
-  // overwritten too early: a block sends its sums of the next item after its down phase, hence after it got all rows of
-  // this item, which were made from all sums of this item.
-  __device__ __forceinline__ void activate(const float (&gate)[E::kGroups][N / 2], const float (&upper)[E::kGroups][N / 2],
+  // In a cluster every thread sends all it has to one block (split 4: rows 8j + 2r and 8j + 2r + 1
+  // go to block r), that block adds what it got from everybody in order of rank, and sends the
+  // quantised rows to all.  No buffer can be overwritten too early: a block sends its sums of the
+  // next item after its down phase, hence after it got all rows of this item, which were made from
+  // all sums of this item.
+  __device__ __forceinline__ void activate(const float (&gate)[E::kGroups][N / 2],
+                                           const float (&upper)[E::kGroups][N / 2],
                                            u32 phase) const {
     if constexpr (E::kSplit == 1) {
       bulk_wait_read();  // the staging buffers carry the sums
 #pragma unroll
       for (int g = 0; g < E::kGroups; ++g) {
-        named_barrier(kAllConsumers, 128 * kFfnConsumers);  // also: everybody is done with the last intermediate
+        named_barrier(kAllConsumers,
+                      128 * kFfnConsumers);  // also: everybody is done with the last intermediate
         send_sums(gate[g], upper[g], 0);
         named_barrier(kAllConsumers, 128 * kFfnConsumers);
 #pragma unroll 2
@@ -486,25 +530,29 @@ struct Consumer {
 #pragma unroll
       for (int g = 0; g < E::kGroups; ++g) send_sums(gate[g], upper[g], g);
       mbarrier_wait_cluster(s.sums_full(), phase);
-      constexpr int kMine = N / E::kSplit, kOfEight = 8 / E::kSplit;  // rows of this block, and of each eight
+      constexpr int kMine = N / E::kSplit,
+                    kOfEight = 8 / E::kSplit;  // rows of this block, and of each eight
 #pragma unroll 2
       for (int task = group * 4 + warp; task < E::kGroups * kMine; task += kConsumerWarps) {
         const int m = task % kMine;
-        activate_row(task / kMine, m / kOfEight * 8 + s.rank * kOfEight + m % kOfEight, task / kMine);
+        activate_row(task / kMine, m / kOfEight * 8 + s.rank * kOfEight + m % kOfEight,
+                     task / kMine);
       }
       mbarrier_wait_cluster(s.middle_full(), phase);
       fence_proxy_async();
     }
   }
 
-  static constexpr int kLanes = 32 / E::kSplit;  // of a warp that send to the same block
+  static constexpr int kLanes = 32 / E::kSplit;   // of a warp that send to the same block
   static constexpr int kPerGate = 4 / E::kSplit;  // of four lanes with neighbouring tokens
   static constexpr int kSumsPitch = ffn_sums_pitch(E::config);
 
   // Four sums (two columns of two tokens) a store; `place` numbers the 128-blocks in the buffer.
-  __device__ __forceinline__ void send_sums(const float (&gate)[N / 2], const float (&upper)[N / 2], int place) const {
+  __device__ __forceinline__ void send_sums(const float (&gate)[N / 2], const float (&upper)[N / 2],
+                                            int place) const {
     const int q = lane / 4 * kPerGate + lane % kPerGate;
-    const u32 at = s.ring + E::layout.sums + (s.rank * kConsumerWarps + group * 4 + warp) * kSumsPitch +
+    const u32 at = s.ring + E::layout.sums +
+                   (s.rank * kConsumerWarps + group * 4 + warp) * kSumsPitch +
                    (place * (N / 4) * kLanes + q) * 16;
     const int to_rank = lane % 4 / kPerGate;
     const u32 to = E::kSplit == 1 ? at : map_to_rank(at, to_rank);
@@ -516,8 +564,10 @@ struct Consumer {
         store_shared_16(gate_to, gate[4 * j], gate[4 * j + 1], gate[4 * j + 2], gate[4 * j + 3]);
         store_shared_16(up_to, upper[4 * j], upper[4 * j + 1], upper[4 * j + 2], upper[4 * j + 3]);
       } else {
-        store_async_16(gate_to, bar, gate[4 * j], gate[4 * j + 1], gate[4 * j + 2], gate[4 * j + 3]);
-        store_async_16(up_to, bar, upper[4 * j], upper[4 * j + 1], upper[4 * j + 2], upper[4 * j + 3]);
+        store_async_16(gate_to, bar, gate[4 * j], gate[4 * j + 1], gate[4 * j + 2],
+                       gate[4 * j + 3]);
+        store_async_16(up_to, bar, upper[4 * j], upper[4 * j + 1], upper[4 * j + 2],
+                       upper[4 * j + 3]);
       }
     }
   }
@@ -530,7 +580,8 @@ struct Consumer {
     for (int j = 0; j < 4; ++j) {  // who held the column, and where in its fragment
       const int within = lane % 4 * 4 + j;
       const int q = within % 8 * kPerGate + row % 8 / 2 % kPerGate;
-      const int at = ((place * (N / 4) + row / 8) * kLanes + q) * 16 + (within / 8 * 2 + row % 2) * 4;
+      const int at =
+          ((place * (N / 4) + row / 8) * kLanes + q) * 16 + (within / 8 * 2 + row % 2) * 4;
       float gate = 0, upper = 0;
 #pragma unroll
       for (int r = 0; r < E::kSplit; ++r) {
@@ -544,9 +595,11 @@ struct Consumer {
 #pragma unroll
     for (int d = 16; d > 0; d /= 2) amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, d));
     const float step = group_scale(amax), inverse = __frcp_rn(step);
-    const u32 packed =
-        pack_e4m3(quantise_divide(value[0], step, inverse), quantise_divide(value[1], step, inverse)) |
-        static_cast<u32>(pack_e4m3(quantise_divide(value[2], step, inverse), quantise_divide(value[3], step, inverse))) << 16;
+    const u32 packed = pack_e4m3(quantise_divide(value[0], step, inverse),
+                                 quantise_divide(value[1], step, inverse)) |
+                       static_cast<u32>(pack_e4m3(quantise_divide(value[2], step, inverse),
+                                                  quantise_divide(value[3], step, inverse)))
+                           << 16;
     const float scale = __fmul_rn(step, E::rows(s, item.slot)[row].gate);
     const u32 to = s.ring + E::layout.intermediate + g * E::kRowBytes + row * kScaleGroup +
                    (lane / 4 ^ row % 8) * 16 + lane % 4 * 4;
@@ -566,14 +619,16 @@ struct Consumer {
 
   // Output columns d_block * 256 .. + 255 of the tile's rows, in this warpgroup alone.
   __device__ __forceinline__ void down(int d_block, int groups, int rows) {
-    const u32 staging = s.ring + E::layout.staging + (group * E::config.staging + buffer) * N * kFfnStagingPitch;
+    const u32 staging =
+        s.ring + E::layout.staging + (group * E::config.staging + buffer) * N * kFfnStagingPitch;
     if constexpr (E::config.staging == 1) {
       bulk_wait_read();
       named_barrier(kOneWarpgroup + group, 128);
     }
     if constexpr (E::kGroups == 1) {
       mbarrier_wait(s.full(unit.slot), unit.phase);
-      const float2 weight_scale = *reinterpret_cast<const float2*>(s.base + E::layout.scales_w + unit.slot * 8);
+      const float2 weight_scale =
+          *reinterpret_cast<const float2*>(s.base + E::layout.scales_w + unit.slot * 8);
       const u64 weights = matrix_descriptor(s.ring + unit.slot * kFfnUnitBytes);
       const u64 middle = matrix_descriptor(s.ring + E::layout.intermediate);
       float scale[N / 4];
@@ -600,7 +655,8 @@ struct Consumer {
       for (int g = 0; g < E::kGroups; ++g) {
         if (g < groups) {
           mbarrier_wait(s.full(unit.slot), unit.phase);
-          const float2 weight_scale = *reinterpret_cast<const float2*>(s.base + E::layout.scales_w + unit.slot * 8);
+          const float2 weight_scale =
+              *reinterpret_cast<const float2*>(s.base + E::layout.scales_w + unit.slot * 8);
           const u64 weights = matrix_descriptor(s.ring + unit.slot * kFfnUnitBytes);
           const u64 middle = matrix_descriptor(s.ring + E::layout.intermediate + g * E::kRowBytes);
           float scale[N / 4];
@@ -629,29 +685,35 @@ struct Consumer {
     }
     named_barrier(kOneWarpgroup + group, 128);
     const int bytes = min(kFfnUnitCols, a.hidden - d_block * kFfnUnitCols) * 2;
-    for (int r = warp + 4 * lane; r < rows; r += 128)  // a warp issues row after row, so all four share them
-      bulk_add_bf16(a.output + static_cast<long long>(E::rows(s, item.slot)[r].token) * a.hidden + d_block * kFfnUnitCols,
+    for (int r = warp + 4 * lane; r < rows;
+         r += 128)  // a warp issues row after row, so all four share them
+      bulk_add_bf16(a.output + static_cast<long long>(E::rows(s, item.slot)[r].token) * a.hidden +
+                        d_block * kFfnUnitCols,
                     staging + r * kFfnStagingPitch, bytes);
     bulk_commit();
     if constexpr (E::config.staging == 2) buffer ^= 1;
   }
 
   // 64 columns of the output as bf16 rows: the fragment is columns x tokens, the rows are tokens.
-  __device__ __forceinline__ void stage(u32 staging, int atom, const float (&part)[N / 2], float weight_scale,
-                                        const float (&row_scale)[N / 4]) const {
-    const u32 to = staging + (lane % 8) * kFfnStagingPitch + (atom * 64 + warp * 16 + lane / 8 % 2 * 8) * 2;
+  __device__ __forceinline__ void stage(u32 staging, int atom, const float (&part)[N / 2],
+                                        float weight_scale, const float (&row_scale)[N / 4]) const {
+    const u32 to =
+        staging + (lane % 8) * kFfnStagingPitch + (atom * 64 + warp * 16 + lane / 8 % 2 * 8) * 2;
     u32 low[N / 8], high[N / 8];
 #pragma unroll
     for (int j = 0; j < N / 8; ++j) {
-      const float s0 = __fmul_rn(weight_scale, row_scale[2 * j]), s1 = __fmul_rn(weight_scale, row_scale[2 * j + 1]);
+      const float s0 = __fmul_rn(weight_scale, row_scale[2 * j]),
+                  s1 = __fmul_rn(weight_scale, row_scale[2 * j + 1]);
       low[j] = pack_bf16(__fmul_rn(part[4 * j], s0), __fmul_rn(part[4 * j + 1], s1));
       high[j] = pack_bf16(__fmul_rn(part[4 * j + 2], s0), __fmul_rn(part[4 * j + 3], s1));
     }
 #pragma unroll
     for (int j = 0; j + 1 < N / 8; j += 2)
-      store_matrix_x4_trans(to + (j + lane / 16) * 8 * kFfnStagingPitch, low[j], high[j], low[j + 1], high[j + 1]);
+      store_matrix_x4_trans(to + (j + lane / 16) * 8 * kFfnStagingPitch, low[j], high[j],
+                            low[j + 1], high[j + 1]);
     if constexpr (N / 8 % 2 == 1)
-      store_matrix_x2_trans(to + (N / 8 - 1) * 8 * kFfnStagingPitch, low[N / 8 - 1], high[N / 8 - 1]);
+      store_matrix_x2_trans(to + (N / 8 - 1) * 8 * kFfnStagingPitch, low[N / 8 - 1],
+                            high[N / 8 - 1]);
   }
 
   __device__ __forceinline__ void run() {
@@ -693,7 +755,7 @@ struct Consumer {
   }
 };
 
-// ---- the polymorphic kernel -----------------------------------------------------------------------------------------
+// ---- the polymorphic kernel --------------------------------------------------------------------
 
 // Runs f on entry `choice` of kMenu.  A choice out of range (a corrupted word) runs the first.
 template <auto& kMenu, int kEntries, int kIndex = 0, class F>
@@ -716,7 +778,8 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
   s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
   s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
   s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
-  using First = FfnEntry<kMenu[0]>;  // entries of a menu share tile width and split, so the first units are the same
+  using First = FfnEntry<kMenu[0]>;  // entries of a menu share tile width and split, so the first
+                                     // units are the same
   constexpr int kSplit = First::kSplit;
   s.rank = blockIdx.x % kSplit;
 
@@ -749,7 +812,8 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
     wait_for_dependencies();
     const int choice = load_cg(&a.state->choice);
     if (threadIdx.x < 32) {
-      with_entry<kMenu, kEntries>(choice, [&]<class E>() { schedule<E>(s, a, w13, w2, policy_evict_first()); });
+      with_entry<kMenu, kEntries>(
+          choice, [&]<class E>() { schedule<E>(s, a, w13, w2, policy_evict_first()); });
     } else {
       with_entry<kMenu, kEntries>(choice, [&]<class E>() { gather<E>(s, a); });
     }

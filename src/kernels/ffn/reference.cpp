@@ -32,11 +32,13 @@ QuantisedRow quantise(const std::vector<float>& x) {
 }
 
 // One output: sum over blocks of 128 of (q . w) * row scale * weight scale.
-double dot(const QuantisedRow& x, const std::uint8_t* weights, const float* scales, const float* value_of) {
+double dot(const QuantisedRow& x, const std::uint8_t* weights, const float* scales,
+           const float* value_of) {
   double sum = 0;
   for (std::size_t g = 0; g < x.scale.size(); ++g) {
     double part = 0;
-    for (int i = 0; i < kScaleGroup; ++i) part += x.q[g * kScaleGroup + i] * value_of[weights[g * kScaleGroup + i]];
+    for (int i = 0; i < kScaleGroup; ++i)
+      part += x.q[g * kScaleGroup + i] * value_of[weights[g * kScaleGroup + i]];
     sum += part * x.scale[g] * scales[g];
   }
   return sum;
@@ -44,7 +46,8 @@ double dot(const QuantisedRow& x, const std::uint8_t* weights, const float* scal
 
 }  // namespace
 
-std::vector<double> reference_layer(const LocalShape& shape, const HostWeights& weights, const HostBatch& batch) {
+std::vector<double> reference_layer(const LocalShape& shape, const HostWeights& weights,
+                                    const HostBatch& batch) {
   const std::size_t d = shape.hidden, h = shape.intermediate, k = shape.top_k;
   const std::size_t d_blocks = d / kScaleGroup, h_blocks = h / kScaleGroup;
   float value_of[256];
@@ -65,14 +68,16 @@ std::vector<double> reference_layer(const LocalShape& shape, const HostWeights& 
       std::vector<float> act(h);
       for (std::size_t i = 0; i < h; ++i) {
         const double gate = dot(x, w13 + i * d, s13 + i / kScaleGroup * d_blocks, value_of);
-        const double up = dot(x, w13 + (h + i) * d, s13 + (h_blocks + i / kScaleGroup) * d_blocks, value_of);
+        const double up =
+            dot(x, w13 + (h + i) * d, s13 + (h_blocks + i / kScaleGroup) * d_blocks, value_of);
         act[i] = static_cast<float>(gate / (1.0 + std::exp(-gate)) * up);
       }
       const QuantisedRow y = quantise(act);
       const std::uint8_t* w2 = &weights.w2[e * d * h];
       const float* s2 = &weights.s2[e * d_blocks * h_blocks];
       for (std::size_t i = 0; i < d; ++i)
-        out[t * d + i] += batch.gates[t * k + j] * dot(y, w2 + i * h, s2 + i / kScaleGroup * h_blocks, value_of);
+        out[t * d + i] +=
+            batch.gates[t * k + j] * dot(y, w2 + i * h, s2 + i / kScaleGroup * h_blocks, value_of);
     }
   }
   return out;
@@ -97,7 +102,8 @@ double fast_tolerance(double adds, double elements) {
   const double add = std::ldexp(1.0, -9) * std::sqrt(std::fmax(adds, 1.0) / 2.0);
   const double product = std::ldexp(1.0, -13);
   const double flipped = 1.0 / 512, that_count = std::fmax(elements / 16, 1.0);
-  const double flip = std::ldexp(1.0, -4) * std::sqrt(flipped) * (1 + 3 / std::sqrt(flipped * that_count));
+  const double flip =
+      std::ldexp(1.0, -4) * std::sqrt(flipped) * (1 + 3 / std::sqrt(flipped * that_count));
   return std::fmin(0.01, add + product + flip);
 }
 

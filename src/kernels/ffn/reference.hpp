@@ -23,22 +23,25 @@ struct HostBatch {
   std::vector<std::uint16_t> hidden;  // [tokens, d] bf16
   std::vector<int> ids;               // [tokens, k] global expert ids; -1: no expert
   std::vector<float> gates;           // [tokens, k] router weights
-  std::vector<int> expert_map;        // [experts of the model] -> local or -1; ids beyond it are skipped
+  std::vector<int> expert_map;  // [experts of the model] -> local or -1; ids beyond it are skipped
 };
 
 // [tokens, d].  A token without a local expert gets zeros; an id that comes twice counts twice.
-std::vector<double> reference_layer(const LocalShape& shape, const HostWeights& weights, const HostBatch& batch);
+std::vector<double> reference_layer(const LocalShape& shape, const HostWeights& weights,
+                                    const HostBatch& batch);
 
-// Relative Frobenius error |out - want| / |want|; NaN or an element left unwritten makes it infinite.  Where the
-// reference itself is NaN (a NaN router weight) the output must be NaN too.
+// Relative Frobenius error |out - want| / |want|; NaN or an element left unwritten makes it
+// infinite.  Where the reference itself is NaN (a NaN router weight) the output must be NaN too.
 double relative_error(const std::vector<double>& want, const std::vector<std::uint16_t>& out_bf16);
 
 // What `fast` may err by, from the number formats, never more than 1 %:
-//   adds      bf16 additions into an output element, each off by up to half a step (2^-9) of a partial sum;
-//   products  wgmma keeps about 14 bits past the alignment of a block's largest product: 2^-13;
-//   flips     hence an intermediate value falls on the other side of an e4m3 rounding step (2^-4 of it) in 1 of 512
-//             cases.  `elements` is the number of intermediate values of the call, rows x h: SwiGLU's tails are heavy,
-//             so that about one in 16 carries weight, and where that leaves few, their luck (three sigma) counts.
+//   adds      bf16 additions into an output element, each off by up to half a step (2^-9) of a
+//   partial sum; products  wgmma keeps about 14 bits past the alignment of a block's largest
+//   product: 2^-13; flips     hence an intermediate value falls on the other side of an e4m3
+//   rounding step (2^-4 of it) in 1 of 512
+//             cases.  `elements` is the number of intermediate values of the call, rows x h:
+//             SwiGLU's tails are heavy, so that about one in 16 carries weight, and where that
+//             leaves few, their luck (three sigma) counts.
 double fast_tolerance(double adds, double elements);
 
 }  // namespace ramp

@@ -28,8 +28,8 @@ int deepest(FfnConfig c) {
 
 std::string ffn_label(const FfnConfig& c) {
   return fmt::format("f1-r{}-c{}-s{}-w{}-{}{}{}", c.rows, c.cols, c.stages, c.staging,
-                     c.dynamic ? "dynamic" : "static", c.split > 1 ? fmt::format("-x{}", c.split) : "",
-                     c.grouped ? "-grouped" : "");
+                     c.dynamic ? "dynamic" : "static",
+                     c.split > 1 ? fmt::format("-x{}", c.split) : "", c.grouped ? "-grouped" : "");
 }
 
 std::string ffn_knobs(const FfnConfig& c) {
@@ -49,20 +49,23 @@ std::string ffn_literal(const FfnConfig& c) {
 
 FfnConfig ffn_from_knobs(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) throw Error("knobs", text.substr(0, 80), "a JSON object", "re-make the plan with `ramp tune`");
+  if (!json.is_object())
+    throw Error("knobs", text.substr(0, 80), "a JSON object", "re-make the plan with `ramp tune`");
   if (json.value("family", "") != "f1")
-    throw Error("knobs/family", json.value("family", "(missing)"), "f1", "this version runs the F1 family only");
+    throw Error("knobs/family", json.value("family", "(missing)"), "f1",
+                "this version runs the F1 family only");
   FfnConfig c;
   std::size_t known = 1;
   FfnConfig::fields(c, [&](const char* name, int& value) {
     const auto it = json.find(name);
     if (it == json.end() || !it->is_number_integer())
-      throw Error(fmt::format("knobs/{}", name), it == json.end() ? "(missing)" : it->dump(), "an integer",
-                  "re-make the plan with `ramp tune`");
+      throw Error(fmt::format("knobs/{}", name), it == json.end() ? "(missing)" : it->dump(),
+                  "an integer", "re-make the plan with `ramp tune`");
     value = it->get<int>();
     ++known;
   });
-  if (json.size() != known) throw Error("knobs", text.substr(0, 200), "only the known knobs", "update ramp");
+  if (json.size() != known)
+    throw Error("knobs", text.substr(0, 200), "only the known knobs", "update ramp");
   require_legal(c);
   return c;
 }
@@ -74,7 +77,9 @@ FfnConfig ffn_from_label(const std::string& label) {
               "`ramp check --list` prints all of them");
 }
 
-std::string ffn_occupancy(const FfnConfig& c) { return fmt::format("1x{}-c{}-x{}", kFfnThreads, c.cols, c.split); }
+std::string ffn_occupancy(const FfnConfig& c) {
+  return fmt::format("1x{}-c{}-x{}", kFfnThreads, c.cols, c.split);
+}
 
 std::vector<FfnConfig> ffn_space() {
   std::vector<FfnConfig> space;
@@ -99,8 +104,8 @@ std::vector<FfnConfig> ffn_space() {
           if (two >= 5) add(c, 2, two - 2, {1});
           if (one > two && one >= 2) add(c, 1, one, {1});
         } else if (cols == 256) {
-          // A cluster's owned items are dealt out before the routing is known, so those whose expert is empty must be
-          // able to take others': claimed only.
+          // A cluster's owned items are dealt out before the routing is known, so those whose
+          // expert is empty must be able to take others': claimed only.
           if (two >= 3) add(c, 2, two, {1});
           if (one > two && one >= 2) add(c, 1, one, {1});
         }

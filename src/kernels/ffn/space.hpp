@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configurations of `ffn` as data: every legal one, and its label, knobs and template literal from the one list of
-// fields.
+// The configurations of `ffn` as data: every legal one, and its label, knobs and template literal
+// from the one list of fields.
 #pragma once
 
 #include <string>
@@ -21,8 +21,9 @@ FfnConfig ffn_from_label(const std::string& label);
 // Entries of one prefilled menu share it: threads a block and tile width.
 std::string ffn_occupancy(const FfnConfig& c);
 
-// Every legal configuration that differs from its neighbours in a way that can show: `stages` at the deepest ring that
-// fits and one step below, one staging buffer only where two don't fit or buy a stage.
+// Every legal configuration that differs from its neighbours in a way that can show: `stages` at
+// the deepest ring that fits and one step below, one staging buffer only where two don't fit or buy
+// a stage.
 std::vector<FfnConfig> ffn_space();
 
 }  // namespace ramp

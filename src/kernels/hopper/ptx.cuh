@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions of sm_90a that CUDA C++ has no name for, one thin function each.  Nothing here knows a kernel.
-// Shared-memory addresses are 32-bit (`smem_u32`); "parity" is the phase bit that an mbarrier wait looks for.
+// The instructions of sm_90a that CUDA C++ has no name for, one thin function each.  Nothing here
+// knows a kernel. Shared-memory addresses are 32-bit (`smem_u32`); "parity" is the phase bit that
+// an mbarrier wait looks for.
 #pragma once
 
 namespace ramp {
@@ -10,15 +11,21 @@ using u16 = unsigned short;
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
-__device__ __forceinline__ u32 smem_u32(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ u32 smem_u32(const void* p) {
+  return static_cast<u32>(__cvta_generic_to_shared(p));
+}
 
-// ---- programmatic dependent launch ----------------------------------------------------------------------------------
+// ---- programmatic dependent launch -------------------------------------------------------------
 // The next kernel of the stream may start; no fence.
-__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 // The kernels before are complete and what they wrote is visible.
-__device__ __forceinline__ void wait_for_dependencies() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void wait_for_dependencies() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
 
-// ---- registers and named barriers -----------------------------------------------------------------------------------
+// ---- registers and named barriers --------------------------------------------------------------
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -31,26 +38,35 @@ __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// ---- mbarrier -------------------------------------------------------------------------------------------------------
+// ---- mbarrier ----------------------------------------------------------------------------------
 __device__ __forceinline__ void mbarrier_init(u32 bar, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
 }
 // Makes the inits visible to the copy engine and to other blocks of the cluster.
-__device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void fence_mbarrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 __device__ __forceinline__ void mbarrier_arrive(u32 bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 __device__ __forceinline__ void mbarrier_arrive_expect(u32 bar, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
+               : "memory");
 }
 __device__ __forceinline__ void mbarrier_wait(u32 bar, u32 parity) {
-#ifdef RAMP_WATCHDOG  // a build for bug hunts: a wait that takes seconds says where it stands and traps
+#ifdef RAMP_WATCHDOG  // a build for bug hunts: a wait that takes seconds says where it stands and
+                      // traps
   u32 done = 0;
   for (long long begin = clock64(); !done;) {
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, "
+        "p; }"
+        : "=r"(done)
+        : "r"(bar), "r"(parity)
+        : "memory");
     if (!done && clock64() - begin > 2000000000LL) {
-      printf("stuck: block %d thread %d barrier at %u parity %u\n", blockIdx.x, threadIdx.x, bar, parity);
+      printf("stuck: block %d thread %d barrier at %u parity %u\n", blockIdx.x, threadIdx.x, bar,
+             parity);
       __trap();
     }
   }
@@ -69,7 +85,7 @@ __device__ __forceinline__ void mbarrier_wait(u32 bar, u32 parity) {
       : "memory");
 }
 
-// ---- copies ---------------------------------------------------------------------------------------------------------
+// ---- copies ------------------------------------------------------------------------------------
 // Weights are read once a pass: first out of L2, so that rows, scales and outputs stay.
 __device__ __forceinline__ u64 policy_evict_first() {
   u64 policy;
@@ -84,15 +100,16 @@ __device__ __forceinline__ u64 policy_evict_last() {
 __device__ __forceinline__ void prefetch_tensor_map(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-__device__ __forceinline__ void tma_load_3d(u32 to, const void* map, u32 bar, int c0, int c1, int c2, u64 policy) {
+__device__ __forceinline__ void tma_load_3d(u32 to, const void* map, u32 bar, int c0, int c1,
+                                            int c2, u64 policy) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
       "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
       "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "l"(policy)
       : "memory");
 }
-__device__ __forceinline__ void tma_load_4d(u32 to, const void* map, u32 bar, int c0, int c1, int c2, int c3,
-                                            u64 policy) {
+__device__ __forceinline__ void tma_load_4d(u32 to, const void* map, u32 bar, int c0, int c1,
+                                            int c2, int c3, u64 policy) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
       "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
@@ -101,8 +118,8 @@ __device__ __forceinline__ void tma_load_4d(u32 to, const void* map, u32 bar, in
 }
 // The same boxes into L2 only.
 __device__ __forceinline__ void tma_prefetch_4d(const void* map, int c0, int c1, int c2, int c3) {
-  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(c0), "r"(c1),
-               "r"(c2), "r"(c3)
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(map),
+               "r"(c0), "r"(c1), "r"(c2), "r"(c3)
                : "memory");
 }
 // 16 bytes around L1: routed rows were written by another SM a moment ago.
@@ -117,27 +134,38 @@ __device__ __forceinline__ void copy_async_arrive(u32 bar) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
 }
 __device__ __forceinline__ void bulk_add_bf16(void* to, u32 from, int bytes) {
-  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.bf16 [%0], [%1], %2;" ::"l"(to), "r"(from),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.bf16 [%0], [%1], %2;" ::"l"(to),
+      "r"(from), "r"(bytes)
+      : "memory");
 }
-__device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void bulk_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
 // All committed groups have read their source; the writes may still be on their way.
-__device__ __forceinline__ void bulk_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-__device__ __forceinline__ void bulk_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void bulk_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+__device__ __forceinline__ void bulk_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
 // Ordinary stores to shared memory become visible to the copy engine and the tensor cores.
-__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 __device__ __forceinline__ void store_shared_16(u32 to, float a, float b, float c, float d) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d)
+               : "memory");
 }
 __device__ __forceinline__ void store_shared_4(u32 to, u32 v) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
 }
 
-// ---- clusters -------------------------------------------------------------------------------------------------------
+// ---- clusters ----------------------------------------------------------------------------------
 __device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
 }
 // The same place in the shared memory of the cluster's block `rank`.
 __device__ __forceinline__ u32 map_to_rank(u32 smem, u32 rank) {
@@ -146,14 +174,19 @@ __device__ __forceinline__ u32 map_to_rank(u32 smem, u32 rank) {
   return mapped;
 }
 // Stores into another block's shared memory; the bytes count on that block's barrier.
-__device__ __forceinline__ void store_async_16(u32 to, u32 bar, float a, float b, float c, float d) {
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
-               "f"(a), "f"(b), "f"(c), "f"(d), "r"(bar)
-               : "memory");
+__device__ __forceinline__ void store_async_16(u32 to, u32 bar, float a, float b, float c,
+                                               float d) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+      "[%5];" ::"r"(to),
+      "f"(a), "f"(b), "f"(c), "f"(d), "r"(bar)
+      : "memory");
 }
 __device__ __forceinline__ void store_async_4(u32 to, u32 bar, u32 v) {
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "r"(v), "r"(bar)
-               : "memory");
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
+      "r"(v), "r"(bar)
+      : "memory");
 }
 __device__ __forceinline__ void mbarrier_wait_cluster(u32 bar, u32 parity) {
   asm volatile(
@@ -169,14 +202,17 @@ __device__ __forceinline__ void mbarrier_wait_cluster(u32 bar, u32 parity) {
       : "memory");
 }
 
-// ---- matrix fragments -----------------------------------------------------------------------------------------------
-// Two 8x8 matrices of b16, stored transposed; lane i of 0..15 gives the address of row i%8 of matrix i/8.
+// ---- matrix fragments --------------------------------------------------------------------------
+// Two 8x8 matrices of b16, stored transposed; lane i of 0..15 gives the address of row i%8 of
+// matrix i/8.
 __device__ __forceinline__ void store_matrix_x2_trans(u32 to, u32 a, u32 b) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a),
+               "r"(b)
+               : "memory");
 }
 __device__ __forceinline__ void store_matrix_x4_trans(u32 to, u32 a, u32 b, u32 c, u32 d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b),
-               "r"(c), "r"(d)
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+               "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
 }
 // {low, high} as bf16, round to nearest even.
@@ -192,7 +228,7 @@ __device__ __forceinline__ u16 pack_e4m3(float low, float high) {
   return packed;
 }
 
-// ---- loads that skip L1 ---------------------------------------------------------------------------------------------
+// ---- loads that skip L1 ------------------------------------------------------------------------
 __device__ __forceinline__ int load_cg(const int* p) {
   int v;
   asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -210,7 +246,10 @@ __device__ __forceinline__ int2 load_cg(const int2* p) {
 }
 __device__ __forceinline__ int4 load_cg(const int4* p) {
   int4 v;
-  asm volatile("ld.global.cg.v4.s32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+  asm volatile("ld.global.cg.v4.s32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p)
+               : "memory");
   return v;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// `prepare`: everything between the router and the experts in one launch.  Block 0 selects (Algorithm 1): counts the
-// tokens of each local expert, evaluates Eq. 3 for every entry of the menu, picks, and groups tokens and tiles.  The
-// other blocks quantise the rows and clear the output meanwhile; neither needs the other.
+// `prepare`: everything between the router and the experts in one launch.  Block 0 selects
+// (Algorithm 1): counts the tokens of each local expert, evaluates Eq. 3 for every entry of the
+// menu, picks, and groups tokens and tiles.  The other blocks quantise the rows and clear the
+// output meanwhile; neither needs the other.
 //
-// Ranks inside an expert are stable (a row's place follows its pair's index): a warp owns a contiguous run of pairs
-// and counts for itself, and the warps' counts are summed in order.  No atomics, so every run groups alike.
+// Ranks inside an expert are stable (a row's place follows its pair's index): a warp owns a
+// contiguous run of pairs and counts for itself, and the warps' counts are summed in order.  No
+// atomics, so every run groups alike.
 #pragma once
 
 #include "kernels/hopper/ptx.cuh"
@@ -20,8 +22,8 @@ constexpr int kPairsInRegisters = 4;  // a lane's, so 4,096 pairs are read once
 // Counters of an expert, one a warp; the odd pitch spreads the experts over the banks.
 constexpr int kCounterPitch = kPrepareWarps + 1;
 
-// Dynamic shared memory of block 0: per expert the warps' counters, their sums over the warps before, the count, the
-// base and every entry's tile base.
+// Dynamic shared memory of block 0: per expert the warps' counters, their sums over the warps
+// before, the count, the base and every entry's tile base.
 RAMP_HD constexpr int prepare_shared_bytes(int local_experts, int entries) {
   return (kCounterPitch + kPrepareWarps + 2 + entries) * local_experts * 4;
 }
@@ -31,7 +33,8 @@ struct PairCounts {
 };
 
 // The local expert of pair i, or -1.
-__device__ __forceinline__ int local_expert(const PrepareArgs& a, int i, int pairs, PairCounts& skipped) {
+__device__ __forceinline__ int local_expert(const PrepareArgs& a, int i, int pairs,
+                                            PairCounts& skipped) {
   if (i >= pairs) return -1;
   const int id = load_cg(a.ids + i);
   if (id == -1) return ++skipped.padded, -1;
@@ -42,12 +45,14 @@ __device__ __forceinline__ int local_expert(const PrepareArgs& a, int i, int pai
   return local;
 }
 
-// Adds this warp's pairs to its counters; returns the place among those before it in the warp (garbage if expert < 0).
+// Adds this warp's pairs to its counters; returns the place among those before it in the warp
+// (garbage if expert < 0).
 __device__ __forceinline__ int rank_in_warp(int expert, int* counter, int lane) {
   const unsigned same = __match_any_sync(~0u, expert);
   const int before = expert >= 0 ? counter[expert * kCounterPitch] : 0;
   __syncwarp();
-  if (expert >= 0 && lane == __ffs(same) - 1) counter[expert * kCounterPitch] = before + __popc(same);
+  if (expert >= 0 && lane == __ffs(same) - 1)
+    counter[expert * kCounterPitch] = before + __popc(same);
   __syncwarp();
   return before + __popc(same & ((1u << lane) - 1));
 }
@@ -62,22 +67,24 @@ __device__ __forceinline__ int inclusive_scan(int v, int lane) {
 }
 
 // Row `rank` of an expert whose rows begin at `base`.
-__device__ __forceinline__ void place_row(const PrepareArgs& a, int expert, int base, int rank, Row row) {
+__device__ __forceinline__ void place_row(const PrepareArgs& a, int expert, int base, int rank,
+                                          Row row) {
   const int2 packed = {row.token, __float_as_int(row.gate)};
   *reinterpret_cast<int2*>(a.rows + base + rank) = packed;
   if (rank < kHeadRows) *reinterpret_cast<int2*>(a.head + expert * kHeadRows + rank) = packed;
 }
 
-// The path of a small load is a chain of latencies, so what does not depend on the routing is fetched before the wait,
-// and the router's weights come with the ids although they are needed last.
+// The path of a small load is a chain of latencies, so what does not depend on the routing is
+// fetched before the wait, and the router's weights come with the ids although they are needed
+// last.
 __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
   const int experts = a.local_experts;
-  int* counters = shared;                          // [experts][kCounterPitch]
+  int* counters = shared;                            // [experts][kCounterPitch]
   int* before = counters + kCounterPitch * experts;  // [experts][warps]
-  int* count = before + kPrepareWarps * experts;    // [experts]
-  int* base = count + experts;                      // [experts]
-  int* tile_base = base + experts;                  // [entries][experts]
+  int* count = before + kPrepareWarps * experts;     // [experts]
+  int* base = count + experts;                       // [experts]
+  int* tile_base = base + experts;                   // [entries][experts]
   __shared__ float cost[kMaxMenu];
   __shared__ int tiles[kMaxMenu];
   __shared__ int total;
@@ -112,16 +119,17 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
     for (int r = 0; r < rounds; ++r)
       rank_in_warp(local_expert(a, begin + r * 32 + lane, pairs, skipped), counter, lane);
   }
-  const int skips[3] = {__reduce_add_sync(~0u, skipped.foreign), __reduce_add_sync(~0u, skipped.padded),
+  const int skips[3] = {__reduce_add_sync(~0u, skipped.foreign),
+                        __reduce_add_sync(~0u, skipped.padded),
                         __reduce_add_sync(~0u, skipped.invalid)};
 #pragma unroll
   for (int i = 0; i < 3; ++i)
     if (lane == 0 && skips[i]) atomicAdd(&skipped_sum[i], skips[i]);
   __syncthreads();
 
-  // n_e of expert e0 + lane; with pairs it is summed by every warp that needs it, which is faster than to meet once
-  // more.  `before` is the sum of the experts in front, kept by the caller: ready counts of more rows than there are
-  // tokens are cut there, so that no row lies outside.
+  // n_e of expert e0 + lane; with pairs it is summed by every warp that needs it, which is faster
+  // than to meet once more.  `before` is the sum of the experts in front, kept by the caller: ready
+  // counts of more rows than there are tokens are cut there, so that no row lies outside.
   const auto count_of = [&](int e, int& before) {
     int n = 0;
     if (e < experts && a.ready_counts) n = max(0, load_cg(a.ready_counts + e));
@@ -152,7 +160,8 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
     }
     active = __reduce_add_sync(~0u, active);
 #pragma unroll
-    for (int p = 0; p < Grid::kMaxPhases; ++p) row_tile_sum[p] = __reduce_add_sync(~0u, row_tile_sum[p]);
+    for (int p = 0; p < Grid::kMaxPhases; ++p)
+      row_tile_sum[p] = __reduce_add_sync(~0u, row_tile_sum[p]);
     if (lane == 0) {
       cost[warp] = predict_us(entry.theta, features(entry.grid, row_tile_sum, active));
       tiles[warp] = claimed;
@@ -195,22 +204,26 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
   if (a.ready_counts) {
     for (int e = warp; e < experts; e += kPrepareWarps)
       for (int r = lane; r < count[e]; r += 32)
-        place_row(a, e, base[e], r, Row{base[e] + r, a.gates ? load_cg(a.gates + base[e] + r) : 1.0f});
+        place_row(a, e, base[e], r,
+                  Row{base[e] + r, a.gates ? load_cg(a.gates + base[e] + r) : 1.0f});
   } else if (keep) {
 #pragma unroll
     for (int r = 0; r < kPairsInRegisters; ++r) {
       const int e = expert[r];
       if (r < rounds && e >= 0)
-        place_row(a, e, base[e], before[e * kPrepareWarps + warp] + rank[r], Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
+        place_row(a, e, base[e], before[e * kPrepareWarps + warp] + rank[r],
+                  Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
     }
   } else {
     PairCounts counted;
-    for (int e = lane; e < experts; e += 32) counter[e * kCounterPitch] = before[e * kPrepareWarps + warp];
+    for (int e = lane; e < experts; e += 32)
+      counter[e * kCounterPitch] = before[e * kPrepareWarps + warp];
     __syncwarp();
     for (int r = 0; r < rounds; ++r) {  // the counters start from the warps before and count on
       const int i = begin + r * 32 + lane, e = local_expert(a, i, pairs, counted);
       const int place = rank_in_warp(e, counter, lane);
-      if (e >= 0) place_row(a, e, base[e], place, Row{i / a.top_k, a.gates ? load_cg(a.gates + i) : 1.0f});
+      if (e >= 0)
+        place_row(a, e, base[e], place, Row{i / a.top_k, a.gates ? load_cg(a.gates + i) : 1.0f});
     }
   }
 
@@ -231,8 +244,10 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
   const long long all = static_cast<long long>(a.tokens) * groups;
   const long long step = static_cast<long long>(blocks) * (kPrepareThreads / 16);
   const uint4 zero = {0, 0, 0, 0};
-  for (long long g = static_cast<long long>(block) * (kPrepareThreads / 16) + threadIdx.x / 16; g - (threadIdx.x / 16) % 2 < all;
-       g += step) {  // both halves of a warp stay until the later is done: the shuffles name them all
+  for (long long g = static_cast<long long>(block) * (kPrepareThreads / 16) + threadIdx.x / 16;
+       g - (threadIdx.x / 16) % 2 < all;
+       g +=
+       step) {  // both halves of a warp stay until the later is done: the shuffles name them all
     const bool mine = g < all;
     const long long at = g * kScaleGroup + lane16 * 8;
     const int4 packed = mine ? load_cg(reinterpret_cast<const int4*>(a.hidden + at)) : int4{};
@@ -252,7 +267,8 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
     unsigned q[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      q[i] = pack_e4m3(quantise_divide(x[4 * i], scale, inverse), quantise_divide(x[4 * i + 1], scale, inverse)) |
+      q[i] = pack_e4m3(quantise_divide(x[4 * i], scale, inverse),
+                       quantise_divide(x[4 * i + 1], scale, inverse)) |
              static_cast<unsigned>(pack_e4m3(quantise_divide(x[4 * i + 2], scale, inverse),
                                              quantise_divide(x[4 * i + 3], scale, inverse)))
                  << 16;
@@ -264,16 +280,19 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
   }
 }
 
-// Ids that come twice in one token and router weights that are NaN: defined, and counted so that somebody can look.
+// Ids that come twice in one token and router weights that are NaN: defined, and counted so that
+// somebody can look.
 __device__ __forceinline__ void inspect_tokens(const PrepareArgs& a, int block, int blocks) {
   if (!a.ids) return;
   const int lane = threadIdx.x % 32;
-  for (int t = block * kPrepareWarps + threadIdx.x / 32; t < a.tokens; t += blocks * kPrepareWarps) {
+  for (int t = block * kPrepareWarps + threadIdx.x / 32; t < a.tokens;
+       t += blocks * kPrepareWarps) {
     const bool in = lane < a.top_k;
     const int id = in ? load_cg(a.ids + t * static_cast<long long>(a.top_k) + lane) : -2 - lane;
     const unsigned same = __match_any_sync(~0u, id);  // by all lanes, so not inside a condition
     const bool again = id >= 0 && lane != __ffs(same) - 1;
-    const float gate = in && a.gates ? load_cg(a.gates + t * static_cast<long long>(a.top_k) + lane) : 0.0f;
+    const float gate =
+        in && a.gates ? load_cg(a.gates + t * static_cast<long long>(a.top_k) + lane) : 0.0f;
     const unsigned duplicates = __ballot_sync(~0u, again), nans = __ballot_sync(~0u, gate != gate);
     if (lane == 0 && duplicates) atomicAdd(&a.state->duplicate, __popc(duplicates));
     if (lane == 0 && nans) atomicAdd(&a.state->nan_gate, __popc(nans));

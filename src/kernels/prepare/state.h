@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `prepare` leaves in device memory for `ffn`, and the arguments of both: plain structs, shared by host and device.
+// What `prepare` leaves in device memory for `ffn`, and the arguments of both: plain structs,
+// shared by host and device.
 #pragma once
 
 #include "choice/cost_model.h"
@@ -21,8 +22,8 @@ struct alignas(8) Row {
   float gate;  // the router's weight
 };
 
-// Each expert's first rows also stand in a place that does not depend on the routing, so that a block that owns the
-// expert's first tile can ask for them in the same breath as for their number.
+// Each expert's first rows also stand in a place that does not depend on the routing, so that a
+// block that owns the expert's first tile can ask for them in the same breath as for their number.
 constexpr int kHeadRows = 64;
 
 // A row tile that is claimed (not one that a block owns from the start).
@@ -49,11 +50,12 @@ struct LayerState {
 };
 
 struct PrepareArgs {
-  const int* ids;            // [tokens, top_k] global expert ids; null with ready counts
-  const float* gates;        // [tokens, top_k] router weights; null means 1
+  const int* ids;                // [tokens, top_k] global expert ids; null with ready counts
+  const float* gates;            // [tokens, top_k] router weights; null means 1
   const unsigned short* hidden;  // [tokens, hidden] bf16
-  const int* expert_map;     // [experts] -> local or -1; null: first_expert .. first_expert + local_experts - 1
-  const int* ready_counts;   // [local_experts] rows already grouped by expert; null with ids
+  const int* expert_map;         // [experts] -> local or -1; null: first_expert .. first_expert +
+                                 // local_experts - 1
+  const int* ready_counts;       // [local_experts] rows already grouped by expert; null with ids
   int tokens;
   int top_k;
   int hidden_size;
@@ -63,14 +65,14 @@ struct PrepareArgs {
   int owned_experts;
   int forced;  // an entry, or -1 to choose
   Menu menu;
-  unsigned char* rows_q;      // [tokens, hidden] e4m3
-  float* rows_scale;          // [tokens, hidden / 128]
-  unsigned short* output;     // [tokens, hidden] bf16, zeroed here
+  unsigned char* rows_q;   // [tokens, hidden] e4m3
+  float* rows_scale;       // [tokens, hidden / 128]
+  unsigned short* output;  // [tokens, hidden] bf16, zeroed here
   LayerState* state;
-  int* counts;                // [local_experts] n_e
-  Row* rows;                  // [rows] grouped by expert, in the order of the pairs
-  Row* head;                  // [local_experts, kHeadRows] the first of each expert
-  Tile* tile;                 // [tiles]
+  int* counts;  // [local_experts] n_e
+  Row* rows;    // [rows] grouped by expert, in the order of the pairs
+  Row* head;    // [local_experts, kHeadRows] the first of each expert
+  Tile* tile;   // [tiles]
 };
 
 struct FfnArgs {

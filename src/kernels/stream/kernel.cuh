@@ -20,8 +20,8 @@ __device__ __forceinline__ void copy_bulk(u32 to, const void* from, int bytes, u
       : "memory");
 }
 
-// The piece'th piece of the active experts, w13 before w2.  The list is as old as the weights, so it may come from L1:
-// a trip to L2 a piece would hold the stream back.
+// The piece'th piece of the active experts, w13 before w2.  The list is as old as the weights, so
+// it may come from L1: a trip to L2 a piece would hold the stream back.
 __device__ __forceinline__ const u8* stream_piece(const StreamArgs& a, u32 piece) {
   const u32 of_w13 = static_cast<u32>(a.w13_bytes / kStreamPiece);
   const u32 of_expert = of_w13 + static_cast<u32>(a.w2_bytes / kStreamPiece);
