@@ -17,8 +17,10 @@
 namespace ramp {
 
 struct PlanOptions {
-  int anchors = 12;
-  double margin = 0.15;       // a contender is within this of the best on an anchor
+  // More anchors with a narrow margin leave fewer contenders, and lose less, than few with a wide
+  // one (docs/measuring.md).
+  int anchors = 24;
+  double margin = 0.05;       // a contender is within this of the best on an anchor
   double random_share = 0.1;  // of the cells that are neither an anchor's nor a contender's
   std::uint64_t seed = 1;
 };

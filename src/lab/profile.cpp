@@ -269,8 +269,13 @@ class Campaign {
     }
     planned_ =
         static_cast<long long>(anchors.size() * ok.size() + contending.size() + drawn.size());
-    note(fmt::format("{} contenders of {} configurations; {} cells in all", contenders.size(),
-                     ok.size(), planned_));
+    const double left_s =
+        static_cast<double>(std::max(planned_ - done_, 0LL)) * options_.rounds * sample_s_;
+    note(fmt::format("{} contenders of {} configurations; {} cells in all{}", contenders.size(),
+                     ok.size(), planned_,
+                     has_pace_ ? fmt::format(", about {:.0f} s for the {} that are left", left_s,
+                                             planned_ - done_)
+                               : ""));
     return measure("contenders", contending) && measure("random share", drawn);
   }
 

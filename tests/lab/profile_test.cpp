@@ -23,6 +23,7 @@ CampaignOptions quick() {
   options.batch_s = 0.001;  // many commits, so that a kill has many places to fall on
   options.cool_s = 0.01;
   options.plan.anchors = 6;
+  options.plan.margin = 0.15;
   options.worker = {.open = 10,
                     .prepare = 2,
                     .verify = 0.5,
@@ -88,6 +89,7 @@ TEST(Campaign, TheBestConfigurationOfEveryLoadIsAContender) {
   // something.
   ScratchFolder folder;
   CampaignOptions options = quick();
+  options.plan = {};
   options.plan.random_share = 1;  // look at everything
   const CampaignReport report = profile(folder.file("a"), example_workload(60), "noise=0", options);
   EXPECT_GT(report.drawn, 100);
