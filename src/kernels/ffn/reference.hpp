@@ -35,13 +35,14 @@ std::vector<double> reference_layer(const LocalShape& shape, const HostWeights& 
 double relative_error(const std::vector<double>& want, const std::vector<std::uint16_t>& out_bf16);
 
 // What `fast` may err by, from the number formats, never more than 1 %:
-//   adds      bf16 additions into an output element, each off by up to half a step (2^-9) of a
-//   partial sum; products  wgmma keeps about 14 bits past the alignment of a block's largest
-//   product: 2^-13; flips     hence an intermediate value falls on the other side of an e4m3
-//   rounding step (2^-4 of it) in 1 of 512
-//             cases.  `elements` is the number of intermediate values of the call, rows x h:
-//             SwiGLU's tails are heavy, so that about one in 16 carries weight, and where that
-//             leaves few, their luck (three sigma) counts.
+// * `adds` bf16 additions into an output element, each off by up to 2^-8 of a partial sum, by 2^-9
+//   in the root mean square;
+// * products: wgmma keeps about 14 bits past the alignment of a block's largest product, 2^-13;
+// * flips: hence an intermediate value falls on the other side of an e4m3 rounding step (2^-4 of
+// it)
+//   in 1 of 512 cases. `elements` is the number of intermediate values of the call, rows x h:
+//   SwiGLU's tails are heavy, so that about one in 16 carries weight, and where that leaves few,
+//   their luck (three sigma) counts.
 double fast_tolerance(double adds, double elements);
 
 }  // namespace ramp
