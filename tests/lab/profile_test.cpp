@@ -125,7 +125,7 @@ TEST(Campaign, KilledAnywhereAndResumedEndsWithTheSameTable) {
           ::_exit(1);
         }
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(5 + random() % (60 + 10 * round)));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5 + random() % (60 + 25 * round)));
       ::kill(child, SIGKILL);
       int status = 0;
       ::waitpid(child, &status, 0);
