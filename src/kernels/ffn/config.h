@@ -59,7 +59,7 @@ constexpr int kFfnBarrierBytes = 256;
 
 RAMP_HD constexpr int ffn_groups(const FfnConfig& c) { return c.cols / 2 / kScaleGroup; }
 
-constexpr int kFfnSumsWarps = 4 * kFfnConsumers;
+constexpr int kConsumerWarps = 4 * kFfnConsumers;
 // Bytes of one warp's sums for one block; the 16 spread the warps over the banks.
 RAMP_HD constexpr int ffn_sums_pitch(const FfnConfig& c) {
   return 32 / c.split * (c.split > 1 ? ffn_groups(c) : 1) * c.rows * 4 + 16;
@@ -79,7 +79,7 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c) {
   // from everybody.
   l.sums = l.staging;
   if (c.split > 1)
-    l.sums = round_up(at, 16), at = l.sums + c.split * kFfnSumsWarps * ffn_sums_pitch(c);
+    l.sums = round_up(at, 16), at = l.sums + c.split * kConsumerWarps * ffn_sums_pitch(c);
   l.item_bytes = 16 + c.rows * 8;  // ItemHead, then a Row a row
   l.items = round_up(at, 16), at = l.items + kFfnItemSlots * l.item_bytes;
   l.bytes = round_up(at, 16);

@@ -13,8 +13,6 @@ struct alignas(64) TensorMap {
   u64 opaque[16];
 };
 
-constexpr int kConsumerWarps = 4 * kFfnConsumers;
-
 // Addresses in shared memory that hold for every entry.
 struct FfnShared {
   u32 ring;      // weight units, on 1,024 bytes
