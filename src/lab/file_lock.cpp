@@ -7,13 +7,31 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "base/error.hpp"
 
 namespace ramp {
+namespace {
+
+// A holder killed while it starts a worker leaves a child that has not reached its exec yet, and
+// with it the lock: such a lock goes by itself.
+constexpr std::chrono::seconds kPatienceWithOrphans{5};
+constexpr std::chrono::milliseconds kPoll{5};
+
+bool is_dead(const char* pid) {
+  const long number = std::strtol(pid, nullptr, 10);
+  return number > 0 && ::kill(static_cast<pid_t>(number), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
 
 FileLock::FileLock(const std::string& path) : lock_path_(path + ".lock") {
+  const auto start = std::chrono::steady_clock::now();
   while (true) {
     descriptor_ = ::open(lock_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor_ < 0)
@@ -24,6 +42,10 @@ FileLock::FileLock(const std::string& path) : lock_path_(path + ".lock") {
       const ssize_t length = ::pread(descriptor_, pid, sizeof pid - 1, 0);
       ::close(descriptor_);
       descriptor_ = -1;
+      if (is_dead(pid) && std::chrono::steady_clock::now() - start < kPatienceWithOrphans) {
+        std::this_thread::sleep_for(kPoll);
+        continue;
+      }
       throw Error(
           path,
           length > 0 ? fmt::format("a file that process {} is writing", pid) : "a file in use",

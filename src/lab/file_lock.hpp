@@ -9,7 +9,8 @@ namespace ramp {
 
 class FileLock {
  public:
-  // Takes `path`.lock, or throws an Error that names the pid of the process that holds it.
+  // Takes `path`.lock, or throws an Error that names the pid of the process that holds it.  A lock
+  // left by a dead process to its dying children is waited for, 5 s at most.
   explicit FileLock(const std::string& path);
   ~FileLock();
   FileLock(const FileLock&) = delete;

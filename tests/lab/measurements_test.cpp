@@ -294,6 +294,24 @@ TEST(MeasurementStore, RefusesASecondWriterAndNamesTheFirst) {
   EXPECT_NE(error.find("process " + std::to_string(::getpid())), std::string::npos) << error;
 }
 
+TEST(MeasurementStore, WaitsForALockThatADeadWriterLeftToItsChild) {
+  // A campaign killed while it starts a worker: the child holds the lock until its exec.
+  ScratchFolder folder;
+  const std::string path = folder.file("a.rmeas");
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    MeasurementStore store(path);
+    if (::fork() == 0) {
+      ::usleep(300'000);
+      ::_exit(0);
+    }
+    ::raise(SIGKILL);
+  }
+  ::waitpid(writer, nullptr, 0);
+  MeasurementStore store(path);
+  EXPECT_NE(error_of([&] { MeasurementStore second(path); }), "");
+}
+
 TEST(MeasurementStore, RefusesOtherTrafficAndSaysWhatDiffers) {
   ScratchFolder folder;
   {
