@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "choice/statistics.hpp"
+#include "base/statistics.hpp"
 
 namespace ramp {
 namespace {

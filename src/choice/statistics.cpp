@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/statistics.hpp"
 #include "problem/random.hpp"
 
 namespace ramp {
@@ -14,14 +15,6 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  if (values.empty()) return kNaN;
-  const size_t mid = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + mid, values.end());
-  if (values.size() % 2) return values[mid];
-  return (values[mid] + *std::max_element(values.begin(), values.begin() + mid)) / 2;
-}
 
 std::vector<double> ranks(std::span<const double> values) {
   std::vector<size_t> order(values.size());
@@ -66,10 +59,8 @@ Interval bootstrap_exp_mean(std::span<const double> logs, int resamples, std::ui
     mean = sum / logs.size();
   }
   std::sort(means.begin(), means.end());
-  const auto at = [&](double q) {
-    return std::exp(means[static_cast<size_t>(q * (resamples - 1) + 0.5)]);
-  };
-  return {at(0.025), at(0.975)};
+  return {std::exp(quantile_of_sorted<double>(means, 0.025)),
+          std::exp(quantile_of_sorted<double>(means, 0.975))};
 }
 
 }  // namespace ramp

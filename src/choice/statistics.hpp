@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few statistics of Section 4: medians, rank correlation, geometric means, the bootstrap
-// interval.
+// The few statistics of Section 4 beside the medians (base/statistics.hpp): rank correlation,
+// geometric means, the bootstrap interval.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,6 @@
 #include <vector>
 
 namespace ramp {
-
-// Of an even number, the mean of the two in the middle.  NaN of nothing.
-double median(std::vector<double> values);
 
 // Ranks from 1; equal values share the mean of their ranks.
 std::vector<double> ranks(std::span<const double> values);

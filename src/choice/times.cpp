@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+
+#include "base/statistics.hpp"
 
 namespace ramp {
 namespace {
@@ -16,9 +19,7 @@ float median_of(const std::vector<float>& samples, Half half) {
   std::vector<float> taken;
   const size_t first = half == Half::kSecond ? 1 : 0, step = half == Half::kBoth ? 1 : 2;
   for (size_t i = first; i < samples.size(); i += step) taken.push_back(samples[i]);
-  std::sort(taken.begin(), taken.end());
-  const size_t mid = taken.size() / 2;
-  return taken.size() % 2 ? taken[mid] : (taken[mid - 1] + taken[mid]) / 2;
+  return median(std::move(taken));
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 #include "base/build.hpp"
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "base/whole_file.hpp"
-#include "choice/statistics.hpp"
 #include "cli/gpu_options.hpp"
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"

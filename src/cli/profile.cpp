@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "base/whole_file.hpp"
 #include "choice/times.hpp"
 #include "cli/campaign.hpp"
@@ -54,9 +55,7 @@ std::vector<Standing> standings(const MeasuredSpace& space) {
       lag.push_back(us[c][l] / us[static_cast<std::size_t>(winner[l])][l] - 1);
     }
     if (lag.empty()) continue;
-    std::nth_element(lag.begin(), lag.begin() + static_cast<std::ptrdiff_t>(lag.size() / 2),
-                     lag.end());
-    standing.median_lag = lag[lag.size() / 2];
+    standing.median_lag = median(std::move(lag));
     all.push_back(standing);
   }
   std::stable_sort(all.begin(), all.end(), [](const Standing& a, const Standing& b) {

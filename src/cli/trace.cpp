@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "base/whole_file.hpp"
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"
@@ -16,6 +17,7 @@
 #include "problem/imbalance.hpp"
 #include "problem/replay.hpp"
 #include "problem/trace_file.hpp"
+#include "problem/trace_format.hpp"
 #include "problem/trace_generate.hpp"
 #include "problem/trace_import.hpp"
 
@@ -55,25 +57,11 @@ std::vector<DomainCount> count_domains(const RoutingTrace& trace) {
 }
 
 json describe(const RoutingTrace& trace) {
-  const TraceInfo& info = trace.info;
-  json out = {{"model", info.model},
-              {"experts", info.experts},
-              {"top_k", info.top_k},
-              {"layers", info.layers},
-              {"kind", text_of(info.kind)},
-              {"phase", text_of(info.phase)},
-              {"id_space", text_of(info.id_space)},
-              {"source", info.source},
-              {"licence", info.licence},
-              {"made", info.made},
-              {"tokens", trace.tokens()},
-              {"requests", trace.requests.size()},
-              {"passes", trace.passes()},
-              {"domains", json::array()}};
-  if (info.kind == TraceKind::kGenerated) {
-    out["calibration"] = info.calibration;
-    out["seed"] = info.seed;
-  }
+  json out = json::parse(trace_format::pack_info(trace.info));
+  out["tokens"] = trace.tokens();
+  out["requests"] = trace.requests.size();
+  out["passes"] = trace.passes();
+  out["domains"] = json::array();
   const auto counts = count_domains(trace);
   for (std::size_t d = 0; d < counts.size(); ++d)
     out["domains"].push_back({{"name", trace.domains[d]},
@@ -394,7 +382,7 @@ void run_replay(const ReplayFlags& flags) {
     json out = {{"passes", passes.size()},
                 {"tokens", tokens},
                 {"prefill_tokens", prefill},
-                {"median_tokens", median_of(sizes)},
+                {"median_tokens", median(sizes)},
                 {"max_tokens", *std::max_element(sizes.begin(), sizes.end())},
                 {"share_128", share},
                 {"sizes", sizes}};
@@ -412,7 +400,7 @@ void run_replay(const ReplayFlags& flags) {
   fmt::print(
       "{} passes, {} tokens, {} of them prefill; median {:.0f} tokens, {:.1f} % of passes with 128 "
       "or more\n",
-      passes.size(), tokens, prefill, median_of(sizes), 100 * share);
+      passes.size(), tokens, prefill, median(sizes), 100 * share);
   if (!flags.output.empty()) fmt::print("token indexes of every pass: {}\n", flags.output);
 }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "lab/file_lock.hpp"
 #include "lab/measurement_file.hpp"
 #include "lab/measurements.hpp"
@@ -234,10 +235,7 @@ float MeasurementStore::median_mhz() const {
     for (std::size_t i = 0; i < taken.size() / kSampleBytes; ++i)
       if (const float clock = read_sample(taken, i).sm_mhz; clock > 0) mhz.push_back(clock);
   }
-  if (mhz.empty()) return 0;
-  std::nth_element(mhz.begin(), mhz.begin() + static_cast<std::ptrdiff_t>(mhz.size() / 2),
-                   mhz.end());
-  return mhz[mhz.size() / 2];
+  return mhz.empty() ? 0 : median(std::move(mhz));
 }
 
 void MeasurementStore::set_note(const std::string& name, const std::string& value) {

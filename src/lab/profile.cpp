@@ -15,6 +15,7 @@
 
 #include "base/build.hpp"
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 
 namespace ramp {
 namespace {
@@ -27,27 +28,6 @@ constexpr std::size_t kBlameMachine =
 constexpr int kPauses = 3;  // when a whole batch came throttled
 constexpr double kFirstGuess = 0.0002;   // s a sample takes, until the first batch says
 constexpr std::size_t kMaxBatch = 8192;  // cells
-
-float median_of(std::vector<float> values) {
-  if (values.empty()) return std::numeric_limits<float>::infinity();
-  const std::size_t mid = values.size() / 2;
-  std::sort(values.begin(), values.end());
-  return values.size() % 2 ? values[mid] : (values[mid - 1] + values[mid]) / 2;
-}
-
-// Interquartile range over median: says how well the median is known, and does not grow with the
-// number of samples as the full range does.
-double spread_of(std::vector<float> values) {
-  if (values.size() < 2) return 0;
-  std::sort(values.begin(), values.end());
-  const auto at = [&values](double q) {
-    const double place = q * static_cast<double>(values.size() - 1);
-    const auto low = static_cast<std::size_t>(place);
-    const std::size_t high = std::min(low + 1, values.size() - 1);
-    return values[low] + (place - static_cast<double>(low)) * (values[high] - values[low]);
-  };
-  return (at(0.75) - at(0.25)) / at(0.5);
-}
 
 struct Work {
   std::string label;
@@ -295,7 +275,7 @@ class Campaign {
         us.emplace_back(anchors.size(), std::numeric_limits<float>::infinity());
         labels.push_back(cell.label);
       }
-      us[it->second][anchor->second] = median_of(cell.us);
+      us[it->second][anchor->second] = median(cell.us);
     }
     const std::vector<bool> is_contender = choose_contenders(us, options_.plan.margin);
     std::set<std::string> contenders;
@@ -361,7 +341,7 @@ class Campaign {
     }
     while (take(batch, options_.rounds, [this](const Taking& t) {
       return t.clean() >= options_.rounds && t.clean() < options_.max_rounds &&
-             spread_of(t.clean_us()) > options_.max_spread;
+             relative_spread(t.clean_us()) > options_.max_spread;
     })) {
     }
     keep(batch);
@@ -414,7 +394,7 @@ class Campaign {
       for (const Sample& s : measured.samples[i])
         if (s.sm_mhz > 0) mhz.push_back(s.sm_mhz);
     }
-    if (!mhz.empty()) last_mhz_ = median_of(mhz);
+    if (!mhz.empty()) last_mhz_ = median(mhz);
     return true;
   }
 
@@ -471,8 +451,8 @@ class Campaign {
     const std::vector<StoredCell> cells = store_.cells_taken();
     std::vector<float> spreads;
     for (const StoredCell& cell : cells)
-      if (cell.us.size() > 1) spreads.push_back(static_cast<float>(spread_of(cell.us)));
-    report_.median_spread = spreads.empty() ? 0 : median_of(spreads);
+      if (cell.us.size() > 1) spreads.push_back(static_cast<float>(relative_spread(cell.us)));
+    report_.median_spread = spreads.empty() ? 0 : median(spreads);
     if (report_.contenders > 0) count_wins(cells);
   }
 
@@ -485,15 +465,15 @@ class Campaign {
     std::map<int, float> best;
     for (const StoredCell& cell : cells)
       if (contenders.count(cell.label) && !cell.us.empty()) {
-        const auto [it, is_new] = best.emplace(cell.load, median_of(cell.us));
-        if (!is_new) it->second = std::min(it->second, median_of(cell.us));
+        const auto [it, is_new] = best.emplace(cell.load, median(cell.us));
+        if (!is_new) it->second = std::min(it->second, median(cell.us));
       }
     for (const StoredCell& cell : cells) {
       if (contenders.count(cell.label) || is_anchor.count(cell.load) || cell.us.empty() ||
           !best.count(cell.load))
         continue;
       ++report_.drawn;
-      const double win = best[cell.load] / median_of(cell.us) - 1;
+      const double win = best[cell.load] / median(cell.us) - 1;
       report_.drawn_wins += win > 0;
       report_.worst_win = std::max(report_.worst_win, win);
     }

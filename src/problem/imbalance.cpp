@@ -4,17 +4,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/statistics.hpp"
+
 namespace ramp {
 namespace {
-
-double quantile_of(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
-}
 
 BalanceRow row_of(std::span<const BalancePoint> points, int low, int high) {
   BalanceRow row;
@@ -30,18 +23,16 @@ BalanceRow row_of(std::span<const BalancePoint> points, int low, int high) {
   }
   row.points = static_cast<int>(tokens.size());
   if (row.points == 0) return row;
-  row.median_tokens = median_of(tokens);
-  row.median = median_of(imbalance);
-  row.p90 = quantile_of(imbalance, 0.9);
-  row.worst = quantile_of(imbalance, 1.0);
-  row.active = median_of(active);
-  for (int i = 0; i < 4; ++i) row.padding[i] = median_of(padding[i]);
+  row.median_tokens = median(tokens);
+  row.median = median(imbalance);
+  row.p90 = quantile(imbalance, 0.9);
+  row.worst = *std::max_element(imbalance.begin(), imbalance.end());
+  row.active = median(active);
+  for (int i = 0; i < 4; ++i) row.padding[i] = median(padding[i]);
   return row;
 }
 
 }  // namespace
-
-double median_of(std::vector<double> values) { return quantile_of(std::move(values), 0.5); }
 
 double imbalance_of(std::span<const ExpertLoad> gpus) {
   long long most = 0, all = 0;

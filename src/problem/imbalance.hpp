@@ -43,7 +43,4 @@ struct BalanceRow {
 // as in Table 6.
 std::vector<BalanceRow> balance_table(std::span<const BalancePoint> points);
 
-// Of a copy; the mean of the two middle ones for even numbers, 0 for none.
-double median_of(std::vector<double> values);
-
 }  // namespace ramp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of a `.rtrace` file that writer and reader agree on (docs/traces.md): private to the
-// two.
+// two, but for the description, which `ramp trace info --json` shows as the file holds it.
 #pragma once
 
 #include <xxhash.h>

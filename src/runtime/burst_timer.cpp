@@ -9,7 +9,7 @@
 #include <map>
 #include <numeric>
 
-#include "choice/statistics.hpp"
+#include "base/statistics.hpp"
 #include "kernels/prepare/twin.hpp"
 #include "problem/random.hpp"
 #include "runtime/prefill.hpp"

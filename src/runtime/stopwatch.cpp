@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "choice/statistics.hpp"
+#include "base/statistics.hpp"
 #include "runtime/trial.hpp"
 
 namespace ramp {
@@ -14,13 +14,6 @@ constexpr double kSeconds = 30;  // a replay takes milliseconds
 constexpr int kWarmUps = 2;
 // Rounds that may be thrown away: as many as are wanted.
 constexpr int kRoundsPerReplay = 2;
-
-double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
 
 }  // namespace
 
@@ -71,10 +64,9 @@ GraphTimes time_graphs(const BenchProgram& bench, const gpu::Clocks& clocks,
   // A GPU that is held back all the time (long arithmetic at its power limit): its times are what
   // there is, and `throttle` without samples says so.
   if (times.samples == 0) us = throttled_us;
-  for (std::vector<double>& samples : us) {
-    std::sort(samples.begin(), samples.end());
-    times.us.push_back(quantile(samples, 0.5));
-    times.spread.push_back((quantile(samples, 0.75) - quantile(samples, 0.25)) / times.us.back());
+  for (const std::vector<double>& samples : us) {
+    times.us.push_back(median(samples));
+    times.spread.push_back(relative_spread(samples));
   }
   times.sm_mhz = mhz.empty() ? 0 : static_cast<int>(std::lround(median(mhz)));
   return times;

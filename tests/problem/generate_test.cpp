@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "problem/imbalance.hpp"
 #include "problem/replay.hpp"
 #include "problem/sample.hpp"
@@ -41,7 +42,7 @@ double imbalance_at(const RoutingTrace& trace, const char* layout_name) {
       values.push_back(
           imbalance_of(split_load(count_load(trace, pass.tokens, layer).experts, layout, layer)));
   }
-  return median_of(values);
+  return median(values);
 }
 
 // Table 6 of the paper: most loaded GPU over the mean, contiguous placement, batches of 128 tokens

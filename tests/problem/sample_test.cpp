@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "problem/catalog.hpp"
 #include "problem/imbalance.hpp"
 #include "problem/trace_file.hpp"
@@ -270,7 +271,7 @@ TEST(ShippedTraces, DeepSeekV2LiteIsAsUnbalancedAsThePapersModelOfTheSameE) {
              .passes)
       if (pass.tokens >= 96) imbalance.push_back(imbalance_of(pass.counts));
     EXPECT_GT(imbalance.size(), 100u);
-    EXPECT_NEAR(median_of(imbalance), want, 0.12) << name;
+    EXPECT_NEAR(median(imbalance), want, 0.12) << name;
   }
 }
 
@@ -280,18 +281,18 @@ TEST(Placement, BalancedFromTheTraceLowersTheImbalanceOfThatTrace) {
   SampleOptions options = few();
   options.uniform_draws = 0;
   options.concurrency = {64, 128};
-  auto median = [&](const Layout& layout) {
+  auto median_imbalance = [&](const Layout& layout) {
     std::vector<double> imbalance;
     for (const SampledPass& pass :
          sample_traffic(read.trace, find_model("dsv2-lite").shape, layout, options).passes)
       imbalance.push_back(imbalance_of(pass.counts));
-    return median_of(imbalance);
+    return median(imbalance);
   };
   const Layout contiguous = parse_layout("ep8");
   const Layout balanced = with_balanced_placement(contiguous, read.trace);
   EXPECT_EQ(balanced.name(), "ep8+balanced");
   EXPECT_EQ(balanced.placement.size(), 26u);
-  EXPECT_LT(median(balanced), median(contiguous) - 0.05);
+  EXPECT_LT(median_imbalance(balanced), median_imbalance(contiguous) - 0.05);
 }
 
 }  // namespace
