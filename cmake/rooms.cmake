@@ -73,12 +73,29 @@ function(ramp_tests)
       gtest_discover_tests(test_${room} TEST_PREFIX "${room}." DISCOVERY_TIMEOUT 60)
     endif()
   endforeach()
+  ramp_emulated_tests()
   find_package(Python3 COMPONENTS Interpreter)
   if(Python3_FOUND)
     add_test(NAME house.layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_layers.py ${CMAKE_SOURCE_DIR})
     add_test(NAME house.readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py ${CMAKE_SOURCE_DIR}
       $<TARGET_FILE:ramp_cli>)
   endif()
+endfunction()
+
+# The kernels' own sources, compiled as C++ and run on an emulated GPU (tests/emulator).  Not under the
+# sanitizers: they lose track of fibers.
+function(ramp_emulated_tests)
+  if(RAMP_SANITIZE)
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/emulator/*.cpp)
+  add_executable(test_emulator ${sources})
+  # The emulated instructions stand in front of the real ones.
+  target_include_directories(test_emulator BEFORE PRIVATE ${CMAKE_SOURCE_DIR}/tests/emulator/device
+    ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src)
+  target_compile_options(test_emulator PRIVATE -O2 -Wno-unknown-pragmas -Wno-missing-field-initializers)
+  target_link_libraries(test_emulator PRIVATE ramp_runtime GTest::gtest_main)
+  gtest_discover_tests(test_emulator TEST_PREFIX "emulator." DISCOVERY_TIMEOUT 60)
 endfunction()
 
 # ./ramp-dev bench: Google Benchmark over host code.

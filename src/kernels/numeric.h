@@ -27,14 +27,16 @@ RAMP_HD float quantise_divide(float a, float b) {
 #endif
 }
 
-#if defined(__CUDACC_RTC__)
 // a / b from the correctly rounded reciprocal of b: Markstein's correction makes it the quotient to
 // the last bit, for three instructions where one b divides many a.
 RAMP_HD float quantise_divide(float a, float b, float reciprocal) {
+#if defined(__CUDACC_RTC__)
   const float q = __fmul_rn(a, reciprocal);
+#else
+  const float q = a * reciprocal;
+#endif
   return fmaf(fmaf(-q, b, a), reciprocal, q);
 }
-#endif
 
 // fmaxf passes over NaN on both sides.
 RAMP_HD float group_scale(float amax) { return quantise_divide(fmaxf(amax, 1e-10f), kE4m3Max); }

@@ -133,5 +133,19 @@ TEST(GroupScale, PassesOverNan) {
   EXPECT_EQ(group_scale(std::nanf("")), group_scale(0)) << "a group of NaN alone";
 }
 
+TEST(Quantiser, DividingByTheReciprocalGivesTheQuotientToTheLastBit) {
+  // What the kernels do; the reference divides.
+  std::uint32_t x = 12345;
+  const auto next = [&x] { return x = x * 1664525 + 1013904223; };
+  for (int i = 0; i < 2'000'000; ++i) {
+    const float amax = std::ldexp(1.0f + static_cast<float>(next() >> 9) * 0x1p-23f,
+                                  static_cast<int>(next() >> 27) - 16);
+    const float scale = group_scale(amax);
+    const float value = amax * (static_cast<float>(next() >> 8) * 0x1p-24f);
+    ASSERT_EQ(quantise_divide(value, scale, 1.0f / scale), quantise_divide(value, scale))
+        << value << " / " << scale;
+  }
+}
+
 }  // namespace
 }  // namespace ramp

@@ -44,7 +44,8 @@ constexpr int kFfnConsumerRegisters = 208;  // 128 * 88 + 256 * 208 = 384 * 168,
 constexpr int kFfnUnitBytes = 32768;        // 256 weight rows of 128 bytes
 constexpr int kFfnMaxStages = 8;
 constexpr int kFfnItemSlots = 2;
-constexpr int kFfnUnitCols = 256;  // output columns a down unit covers
+constexpr int kFfnClaimSlots = kFfnItemSlots + 1;  // of a cluster's claims, see producer.cuh
+constexpr int kFfnUnitCols = 256;                  // output columns a down unit covers
 constexpr int kFfnStagingPitch =
     kFfnUnitCols * 2 + 16;                  // bytes; the pad spreads the rows over the banks
 constexpr int kSharedMemoryLimit = 232448;  // a block's on sm_90

@@ -67,8 +67,7 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
     }
     mbarrier_init(s.sums_full(), 1);
     mbarrier_init(s.middle_full(), 1);
-    mbarrier_init(s.claim(0), 1);
-    mbarrier_init(s.claim(1), 1);
+    for (int i = 0; i < kFfnClaimSlots; ++i) mbarrier_init(s.claim(i), 1);
     fence_mbarrier_init();
     const int slices = ffn_slices(First::config, a.intermediate), block = blockIdx.x / kSplit;
     if (block < a.owned_experts * slices)

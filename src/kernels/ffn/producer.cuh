@@ -65,9 +65,11 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
   // By stride the blocks that own no first item come first.
   int stride_next = (block - owned_blocks + blocks) % blocks;
   int next = 0;  // lane 0's
-  // In a cluster the first block claims for all.  It is never more than two claims ahead of the
-  // others: its ring holds about an item, and the blocks meet in every item's activation.
-  RingCursor<2> mail, mail_out;
+  // In a cluster the first block claims for all.  While another has not read the claim of item n,
+  // the first block's consumers stand in n's activation, where the blocks meet; so n keeps its item
+  // slot, and with one more slot the claims of n + 1 and n + 2 are the last that can be sent.
+  static_assert(kFfnClaimSlots == kFfnItemSlots + 1);
+  RingCursor<kFfnClaimSlots> mail, mail_out;
   auto claim = [&] {
     if constexpr (!E::config.dynamic) {
       next = stride_next;
@@ -87,7 +89,9 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
       if (lane == 0) {
         mbarrier_arrive_expect(s.claim(mail.slot), 4);
         mbarrier_wait_cluster(s.claim(mail.slot), mail.phase);
-        next = *reinterpret_cast<volatile int*>(s.base + (s.claimed(mail.slot) - s.ring));
+        // The barriers lie below the ring: a signed distance.
+        next = *reinterpret_cast<volatile int*>(s.base +
+                                                static_cast<int>(s.claimed(mail.slot) - s.ring));
       }
       mail.next();
     }

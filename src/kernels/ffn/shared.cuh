@@ -35,7 +35,7 @@ struct FfnShared {
   __device__ u32 middle_full() const { return sums_full() + 8; }
   __device__ u32 claim(int i) const { return sums_full() + 16 + i * 8; }
   __device__ u32 claimed(int i) const {
-    return sums_full() + 32 + i * 4;
+    return claim(kFfnClaimSlots) + i * 4;
   }  // the items themselves, an int each
 };
 

@@ -7,17 +7,10 @@
 // the same of row 16w + l/4 + 8.
 #pragma once
 
+#include "kernels/hopper/descriptor.cuh"
 #include "kernels/hopper/ptx.cuh"
 
 namespace ramp {
-
-// Rows of 128 bytes in groups of 8 (1,024 bytes); the start must lie on a multiple of 1,024 bytes.
-// Adding kDescriptorStepK moves 32 elements along K.
-__device__ __forceinline__ u64 matrix_descriptor(u32 smem) {
-  return (static_cast<u64>(1) << 62) | (static_cast<u64>(1024 >> 4) << 32) |
-         (static_cast<u64>(1) << 16) | ((smem & 0x3FFFF) >> 4);
-}
-constexpr int kDescriptorStepK = 32 >> 4;
 
 __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The project's kernels as emulated launches.  Menus are templates, so each one that is emulated is
+// compiled by name, in menus_*.cpp.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/ffn/config.h"
+#include "kernels/prepare/state.h"
+#include "tests/emulator/machine.hpp"
+
+namespace ramp::emulator {
+
+struct Menu {
+  std::vector<FfnConfig> configs;
+  std::function<void(const FfnArgs&, const void* w13, const void* w2)> kernel;
+  std::function<char*()> shared;
+};
+
+// Adds a menu to those that can be emulated; for static initialisers.
+bool add_menu(Menu menu);
+// By the labels of its entries, joined with "+"; throws std::out_of_range with what there is.
+const Menu& find_menu(const std::string& labels);
+std::vector<std::string> menu_labels();
+
+Launch ffn_launch(const Menu& menu, const FfnArgs& args, const void* w13, const void* w2,
+                  int blocks);
+Launch prepare_launch(const PrepareArgs& args, int sms);
+
+}  // namespace ramp::emulator

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// RAMP_EMULATE_MENU(name, {.rows = 8, ...}, ...): compiles `ffn` for a menu, as ffn_source does for
+// the compiler.  Once a file needs the block's memory, and one file may hold many menus.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/ffn/kernel.cuh"
+#include "tests/emulator/device_code.hpp"
+
+namespace ramp {
+extern thread_local char dynamic_shared[];  // device_code.cpp
+}
+
+#define RAMP_EMULATE_MENU(name, ...)                                                            \
+  namespace ramp {                                                                              \
+  constexpr FfnConfig name[] = {__VA_ARGS__};                                                   \
+  static const bool name##_added = emulator::add_menu(                                          \
+      {{std::begin(name), std::end(name)},                                                      \
+       [](const FfnArgs& args, const void* w13, const void* w2) {                               \
+         ffn<name, static_cast<int>(std::size(name))>(args, static_cast<const TensorMap*>(w13), \
+                                                      static_cast<const TensorMap*>(w2));       \
+       },                                                                                       \
+       [] { return dynamic_shared; }});                                                         \
+  }
