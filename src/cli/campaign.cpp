@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "cli/device_timer.hpp"
 #include "cli/progress.hpp"
+#include "problem/placement.hpp"
 #include "problem/sample.hpp"
 #include "problem/trace_file.hpp"
 #include "problem/trace_generate.hpp"
@@ -121,22 +122,14 @@ RoutingTrace routing_of(const CampaignFlags& flags, const Model* model) {
   return generate_trace(generate_options(flags.generate, *model));
 }
 
-// The widest GPU, whose shape the kernels are asked for; loads of the others end in zeros.
-LocalShape widest_shape(const MoeShape& shape, const Layout& layout) {
-  LocalShape widest = local_shape(shape, layout, 0);
-  for (int gpu = 1; gpu < layout.gpus; ++gpu)
-    widest.experts = std::max(widest.experts, local_shape(shape, layout, gpu).experts);
-  return widest;
-}
-
 Role role_of(Traffic role) {
   return role == Traffic::kTrain  ? Role::kTrain
          : role == Traffic::kTest ? Role::kTest
                                   : Role::kUniform;
 }
 
-// Loads with equal sorted counts take equally long, so they are one: under EP8 about a third of
-// small passes' loads.
+// Loads of narrower GPUs end in zeros.  Loads with equal sorted counts take equally long, so they
+// are one: under EP8 about a third of small passes' loads.
 Workload workload_of(const SampledTraffic& traffic, const LocalShape& shape) {
   Workload workload;
   workload.shape = shape;
@@ -194,7 +187,7 @@ Job job_of(const CampaignFlags& flags) {
   }
   Layout layout = parse_layout(flags.layout);
   if (flags.placement == "balanced")
-    layout = with_balanced_placement(std::move(layout), trace, flags.held_out);
+    layout = with_balanced_placement(std::move(layout), expected_loads(trace, flags.held_out));
   else if (!flags.placement.empty())
     layout = with_placement_file(std::move(layout), model->shape.experts, flags.placement);
 

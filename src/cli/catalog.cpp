@@ -11,6 +11,7 @@
 #include "cli/model_options.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
+#include "problem/placement.hpp"
 
 namespace ramp::cli {
 namespace {

@@ -12,6 +12,7 @@
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
 #include "problem/imbalance.hpp"
+#include "problem/placement.hpp"
 #include "problem/sample.hpp"
 #include "problem/trace_file.hpp"
 
@@ -67,7 +68,8 @@ void run(const Options& options) {
     throw Error("--model", "a trace that names no model of the catalog",
                 "the model, whose h a tpN layout cuts", "add --model or --config");
   if (options.placement == "balanced")
-    layout = with_balanced_placement(std::move(layout), trace, options.sample.held_out_domain);
+    layout = with_balanced_placement(std::move(layout),
+                                     expected_loads(trace, options.sample.held_out_domain));
   else if (!options.placement.empty())
     layout = with_placement_file(std::move(layout), shape.experts, options.placement);
   const SampledTraffic traffic = sample_traffic(trace, shape, layout, options.sample);

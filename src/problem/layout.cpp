@@ -2,19 +2,15 @@
 #include "problem/layout.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.hpp"
-#include "problem/json_text.hpp"
-#include "problem/text_file.hpp"
 
 namespace ramp {
 namespace {
 
 constexpr int kMaxGpus = 4096;
 constexpr int kBlock = 128;  // a weight scale covers 128 x 128
-constexpr std::uintmax_t kMaxPlacementBytes = 64u << 20;
 
 void check_gpu(const Layout& layout, int gpu) {
   if (gpu < 0 || gpu >= layout.gpus)
@@ -22,12 +18,21 @@ void check_gpu(const Layout& layout, int gpu) {
                 fmt::format("0 .. {} of {}", layout.gpus - 1, layout.name()), "pick one of these");
 }
 
-// How many experts the contiguous placement gives to `gpu`.
-int contiguous_count(int experts, int gpus, int gpu) {
-  return experts / gpus + (gpu < experts % gpus);
+// One map serves every layer; else each row of the trace has its own.
+const std::vector<int>& map_of(const std::vector<std::vector<int>>& maps, int layer) {
+  const std::size_t map = maps.size() == 1 ? 0 : static_cast<std::size_t>(layer);
+  if (layer < 0 || map >= maps.size())
+    throw Error("layer", fmt::format("{}", layer),
+                fmt::format("0 .. {} of the placement", maps.size() - 1),
+                "use a placement with one map a layer of the trace, or one for all");
+  return maps[map];
 }
 
 }  // namespace
+
+int contiguous_experts(int experts, int gpus, int gpu) {
+  return experts / gpus + (gpu < experts % gpus);
+}
 
 std::string Layout::name() const {
   std::string text = fmt::format("{}{}", is_expert_parallel() ? "ep" : "tp", gpus);
@@ -56,22 +61,34 @@ Layout parse_layout(std::string_view text) {
 
 std::vector<int> gpu_of_experts(const Layout& layout, int experts, int layer) {
   if (!layout.is_expert_parallel()) return std::vector<int>(experts, 0);
+  if (layout.has_replicas())
+    throw Error("--placement", layout.name(), "one GPU for each expert",
+                "use a placement without replicas here");
   if (!layout.placement.empty()) {
-    const std::size_t map = layout.placement.size() == 1 ? 0 : static_cast<std::size_t>(layer);
-    if (layer < 0 || map >= layout.placement.size())
-      throw Error("layer", fmt::format("{}", layer),
-                  fmt::format("0 .. {} of the placement", layout.placement.size() - 1),
-                  "use a placement with one map a layer of the trace, or one for all");
-    if (static_cast<int>(layout.placement[map].size()) != experts)
-      throw Error("placement", fmt::format("{} experts", layout.placement[map].size()),
+    const std::vector<int>& map = map_of(layout.placement, layer);
+    if (static_cast<int>(map.size()) != experts)
+      throw Error("placement", fmt::format("{} experts", map.size()),
                   fmt::format("E = {}", experts), "use a placement of this model");
-    return layout.placement[map];
+    return map;
   }
   std::vector<int> gpu_of;
   gpu_of.reserve(experts);
   for (int gpu = 0; gpu < layout.gpus; ++gpu)
-    gpu_of.insert(gpu_of.end(), contiguous_count(experts, layout.gpus, gpu), gpu);
+    gpu_of.insert(gpu_of.end(), contiguous_experts(experts, layout.gpus, gpu), gpu);
   return gpu_of;
+}
+
+std::span<const int> slots_of(const Layout& layout, int experts, int layer) {
+  const std::vector<int>& slots = map_of(layout.replicas, layer);
+  if (slots.empty() || slots.size() % static_cast<std::size_t>(layout.gpus) != 0)
+    throw Error("placement", fmt::format("{} physical slots", slots.size()),
+                fmt::format("a multiple of {} GPUs", layout.gpus),
+                "use a map of this layout, or another --layout");
+  if (*std::max_element(slots.begin(), slots.end()) >= experts)
+    throw Error("placement",
+                fmt::format("expert {}", *std::max_element(slots.begin(), slots.end())),
+                fmt::format("0 .. {}", experts - 1), "use a placement of this model");
+  return slots;
 }
 
 std::vector<int> local_experts(const Layout& layout, int experts, int gpu, int layer) {
@@ -80,6 +97,16 @@ std::vector<int> local_experts(const Layout& layout, int experts, int gpu, int l
   if (!layout.is_expert_parallel()) {
     mine.resize(experts);
     std::iota(mine.begin(), mine.end(), 0);
+    return mine;
+  }
+  if (layout.has_replicas()) {
+    const std::span<const int> slots = slots_of(layout, experts, layer);
+    const std::size_t each = slots.size() / static_cast<std::size_t>(layout.gpus);
+    const auto held = slots.subspan(static_cast<std::size_t>(gpu) * each, each);
+    mine.assign(held.begin(), held.end());
+    std::sort(mine.begin(), mine.end());
+    // Two replicas on one GPU are one expert there: a second copy of its weights gains nothing.
+    mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
     return mine;
   }
   const std::vector<int> gpu_of = gpu_of_experts(layout, experts, layer);
@@ -121,94 +148,45 @@ LocalShape local_shape(const MoeShape& shape, const Layout& layout, int gpu, int
   return local;
 }
 
-void check_layout(const MoeShape& shape, const Layout& layout) {
-  const int maps = std::max<int>(1, static_cast<int>(layout.placement.size()));
-  for (int map = 0; map < maps; ++map) {
-    for (const int gpu : gpu_of_experts(layout, shape.experts, map)) {
-      if (gpu < 0 || gpu >= layout.gpus)
-        throw Error("placement", fmt::format("GPU {}", gpu),
-                    fmt::format("0 .. {}", layout.gpus - 1),
-                    "fix the placement, or use a layout with more GPUs");
-    }
+namespace {
+
+int maps_of(const Layout& layout) {
+  return static_cast<int>(
+      std::max({std::size_t{1}, layout.placement.size(), layout.replicas.size()}));
+}
+
+void check_map(const MoeShape& shape, const Layout& layout, int map) {
+  if (layout.has_replicas()) {
+    std::vector<bool> is_held(shape.experts, false);
+    for (const int e : slots_of(layout, shape.experts, map)) is_held[e] = true;
+    const auto missing = std::find(is_held.begin(), is_held.end(), false);
+    if (missing != is_held.end())
+      throw Error("placement", fmt::format("no slot for expert {}", missing - is_held.begin()),
+                  fmt::format("every expert 0 .. {} in a slot", shape.experts - 1),
+                  "use a map of this model");
+    return;
   }
+  for (const int gpu : gpu_of_experts(layout, shape.experts, map))
+    if (gpu < 0 || gpu >= layout.gpus)
+      throw Error("placement", fmt::format("GPU {}", gpu), fmt::format("0 .. {}", layout.gpus - 1),
+                  "fix the placement, or use a layout with more GPUs");
+}
+
+}  // namespace
+
+void check_layout(const MoeShape& shape, const Layout& layout) {
+  for (int map = 0; map < maps_of(layout); ++map) check_map(shape, layout, map);
   // One GPU speaks for all where the shares are equal by construction; a free map may leave a GPU
   // empty, which is allowed: it then gets no tokens.
   local_shape(shape, layout, 0);
 }
 
-std::vector<int> balanced_placement(std::span<const double> loads, int gpus) {
-  const int experts = static_cast<int>(loads.size());
-  if (gpus < 1 || gpus > experts)
-    throw Error("gpus", fmt::format("{}", gpus), fmt::format("1 .. E = {}", experts),
-                "use fewer GPUs");
-  std::vector<int> order(experts);
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return loads[a] > loads[b]; });
-  std::vector<double> total(gpus, 0.0);
-  std::vector<int> free_slots(gpus);
-  for (int gpu = 0; gpu < gpus; ++gpu) free_slots[gpu] = contiguous_count(experts, gpus, gpu);
-  std::vector<int> gpu_of(experts, 0);
-  for (const int e : order) {
-    int best = -1;
-    for (int gpu = 0; gpu < gpus; ++gpu)
-      if (free_slots[gpu] > 0 && (best < 0 || total[gpu] < total[best])) best = gpu;
-    gpu_of[e] = best;
-    total[best] += loads[e];
-    --free_slots[best];
-  }
-  return gpu_of;
-}
-
-Layout with_placement_json(Layout layout, int experts, std::string_view text,
-                           const std::string& name) {
-  using nlohmann::json;
-  if (!layout.is_expert_parallel())
-    throw Error("--placement", name, "a layout epN", "a tpN layout has every expert on every GPU");
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const char* allowed = "[E] GPUs, or {\"placement\": [E] or [layers][E]}";
-  if (root.is_discarded())
-    throw Error("placement", "text that is no JSON", allowed, "check " + name);
-  const json* list = &root;
-  if (root.is_object()) {
-    const auto found = root.find("placement");
-    if (found == root.end())
-      throw Error("placement", "an object without that key", allowed, "check " + name);
-    list = &*found;
-  }
-  if (!list->is_array() || list->empty())
-    throw Error("placement", "no list", allowed, "check " + name);
-  auto one_map = [&](const json& entries, std::size_t index) {
-    if (!entries.is_array() || entries.size() != static_cast<std::size_t>(experts))
-      throw Error(fmt::format("placement[{}]", index),
-                  entries.is_array() ? fmt::format("{} entries", entries.size()) : "no list",
-                  fmt::format("E = {} entries", experts), "use a placement of this model");
-    std::vector<int> map;
-    map.reserve(entries.size());
-    for (std::size_t e = 0; e < entries.size(); ++e) {
-      const json& gpu = entries[e];
-      if (!gpu.is_number_integer() || gpu.get<double>() < 0 || gpu.get<double>() >= layout.gpus)
-        throw Error(fmt::format("placement[{}], expert {}", index, e), shown(gpu),
-                    fmt::format("a GPU, 0 .. {}", layout.gpus - 1),
-                    "fix the file or use more GPUs");
-      map.push_back(gpu.get<int>());
-    }
-    return map;
-  };
-  layout.placement.clear();
-  if (list->front().is_array()) {
-    for (std::size_t i = 0; i < list->size(); ++i)
-      layout.placement.push_back(one_map((*list)[i], i));
-  } else {
-    layout.placement.push_back(one_map(*list, 0));
-  }
-  layout.placement_name = name;
-  return layout;
-}
-
-Layout with_placement_file(Layout layout, int experts, const std::filesystem::path& path) {
-  return with_placement_json(std::move(layout), experts,
-                             read_whole_file(path, "--placement", kMaxPlacementBytes),
-                             path.stem().string());
+LocalShape widest_shape(const MoeShape& shape, const Layout& layout) {
+  LocalShape widest = local_shape(shape, layout, 0);
+  for (int map = 0; map < maps_of(layout); ++map)
+    for (int gpu = 0; gpu < layout.gpus; ++gpu)
+      widest.experts = std::max(widest.experts, local_shape(shape, layout, gpu, map).experts);
+  return widest;
 }
 
 }  // namespace ramp

@@ -5,11 +5,10 @@
 //
 // Placement: which GPU holds which expert.  Contiguous as in vLLM where E is no multiple of N: the
 // first E mod N GPUs hold one expert more.  Any other map comes from a file or is computed from
-// loads (balanced), for all layers or one map a layer.  Experts keep their global order inside a
-// GPU, as in vLLM.
+// loads (placement.hpp), for all layers or one map a layer; hot experts may have replicas on
+// several GPUs.  Experts keep their global order inside a GPU, as in vLLM.
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,9 +25,14 @@ struct Layout {
   // [maps][E]: the GPU of each expert.  No map: contiguous.  One: every layer.  Otherwise one for
   // each row of the trace.
   std::vector<std::vector<int>> placement;
+  // [maps][slots]: the expert in each physical slot, in place of `placement` where hot experts have
+  // replicas (EPLB's physical_to_logical_map).  GPU g holds slots g s .. g s + s - 1, s = slots /
+  // gpus.  Tokens of an expert take its replicas in turn.
+  std::vector<std::vector<int>> replicas;
   std::string placement_name;  // "balanced", a file's name; empty for contiguous
 
   bool is_expert_parallel() const { return kind == Kind::kExpert; }
+  bool has_replicas() const { return !replicas.empty(); }
   std::string name() const;  // "ep8", "tp2", "ep8+balanced"
 };
 
@@ -36,8 +40,14 @@ struct Layout {
 Layout parse_layout(std::string_view text);
 
 // The GPU of each expert of one layer, [E].  Under TP every expert is on every GPU and the map is
-// all 0.
+// all 0.  Throws Error where experts have replicas: they have several GPUs.
 std::vector<int> gpu_of_experts(const Layout& layout, int experts, int layer = 0);
+
+// [slots]: the expert in each physical slot of a layer, of a layout with replicas.
+std::span<const int> slots_of(const Layout& layout, int experts, int layer = 0);
+
+// How many experts the contiguous placement gives to `gpu`.
+int contiguous_experts(int experts, int gpus, int gpu);
 
 // The experts that `gpu` holds of one layer, ascending; an expert's local index is its place here.
 // TP: all of them.
@@ -50,17 +60,10 @@ std::vector<int> expert_map(const Layout& layout, int experts, int gpu, int laye
 // h that the GPUs don't divide, a cut through a 128-wide scale block.
 LocalShape local_shape(const MoeShape& shape, const Layout& layout, int gpu, int layer = 0);
 
+// The shape of the GPU with the most experts, over all GPUs and maps: what kernels are asked for.
+LocalShape widest_shape(const MoeShape& shape, const Layout& layout);
+
 // The same question for all GPUs and maps at once; also checks the placement against E.
 void check_layout(const MoeShape& shape, const Layout& layout);
-
-// Balanced: the heaviest expert first, onto the least loaded GPU that still has a free slot, so
-// that the numbers of experts stay those of the contiguous placement.  loads: [E].
-std::vector<int> balanced_placement(std::span<const double> loads, int gpus);
-
-// JSON: [E] numbers, or {"placement": [E] numbers or [layers][E]}; every number is a GPU of the
-// layout.
-Layout with_placement_file(Layout layout, int experts, const std::filesystem::path& path);
-Layout with_placement_json(Layout layout, int experts, std::string_view json,
-                           const std::string& name);
 
 }  // namespace ramp

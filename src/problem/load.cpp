@@ -6,6 +6,30 @@
 #include "base/error.hpp"
 
 namespace ramp {
+namespace {
+
+// An expert's tokens take its replicas in turn, so each gets n / c of them, rounded.  The first
+// turn differs from expert to expert: odd tokens would else gather on the first GPUs.
+std::vector<ExpertLoad> split_over_replicas(const ExpertLoad& experts, const Layout& layout,
+                                            int layer) {
+  const int count = static_cast<int>(experts.size());
+  const std::span<const int> slots = slots_of(layout, count, layer);
+  const std::size_t each = slots.size() / static_cast<std::size_t>(layout.gpus);
+  std::vector<int> replicas(count, 0), seen(count, 0);
+  for (const int e : slots) ++replicas[e];
+  std::vector<ExpertLoad> on_gpu(layout.gpus, ExpertLoad(count, 0));
+  for (std::size_t p = 0; p < slots.size(); ++p) {
+    const int e = slots[p], turn = (seen[e]++ + e) % replicas[e];
+    on_gpu[p / each][e] += experts[e] / replicas[e] + (turn < experts[e] % replicas[e]);
+  }
+  std::vector<ExpertLoad> split(layout.gpus);
+  for (int gpu = 0; gpu < layout.gpus; ++gpu)
+    for (const int e : local_experts(layout, count, gpu, layer))
+      split[gpu].push_back(on_gpu[gpu][e]);
+  return split;
+}
+
+}  // namespace
 
 LayerLoad count_load(const RoutingTrace& trace, std::span<const std::int64_t> tokens, int layer) {
   if (layer < 0 || layer >= trace.layers())
@@ -32,40 +56,10 @@ std::vector<ExpertLoad> split_load(const ExpertLoad& experts, const Layout& layo
     std::fill(split.begin(), split.end(), experts);
     return split;
   }
+  if (layout.has_replicas()) return split_over_replicas(experts, layout, layer);
   const std::vector<int> gpu_of = gpu_of_experts(layout, static_cast<int>(experts.size()), layer);
   for (std::size_t e = 0; e < experts.size(); ++e) split[gpu_of[e]].push_back(experts[e]);
   return split;
-}
-
-Layout with_balanced_placement(Layout layout, const RoutingTrace& trace,
-                               const std::string& held_out_domain) {
-  if (!layout.is_expert_parallel())
-    throw Error("--placement", layout.name(), "a layout epN",
-                "a tpN layout has every expert on every GPU");
-  const int experts = trace.info.experts, layers = trace.layers();
-  // Tokens of no request are one more kind of text.
-  const int kinds = static_cast<int>(trace.domains.size()) + 1;
-  std::vector<int> kind_of(trace.tokens(), kinds - 1);
-  for (const TraceRequest& request : trace.requests)
-    for (int i = 0; i < request.tokens; ++i) kind_of[trace.token_of(request, i)] = request.domain;
-  layout.placement.clear();
-  for (int layer = 0; layer < layers; ++layer) {
-    std::vector<std::vector<double>> counts(kinds, std::vector<double>(experts, 0.0));
-    for (std::int64_t token = 0; token < trace.tokens(); ++token)
-      for (const std::int16_t id : trace.row(token, layer))
-        if (id >= 0) ++counts[kind_of[token]][id];
-    std::vector<double> share(experts, 0.0);
-    for (int kind = 0; kind < kinds; ++kind) {
-      if (kind + 1 < kinds && !held_out_domain.empty() && trace.domains[kind] == held_out_domain)
-        continue;
-      double total = 0;
-      for (const double n : counts[kind]) total += n;
-      for (int e = 0; total > 0 && e < experts; ++e) share[e] += counts[kind][e] / total;
-    }
-    layout.placement.push_back(balanced_placement(share, layout.gpus));
-  }
-  layout.placement_name = "balanced";
-  return layout;
 }
 
 ExpertLoad draw_uniform_load(int experts, int top_k, int tokens, Random& random) {

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "problem/layout.hpp"
@@ -24,13 +23,9 @@ struct LayerLoad {
 // layer: the row of a token, not the decoder's number.
 LayerLoad count_load(const RoutingTrace& trace, std::span<const std::int64_t> tokens, int layer);
 
-// [gpus]: n_e in the order of local_experts.  TP: every GPU gets the whole load.
+// [gpus]: n_e in the order of local_experts.  TP: every GPU gets the whole load.  An expert with
+// replicas shares its tokens evenly over them.
 std::vector<ExpertLoad> split_load(const ExpertLoad& experts, const Layout& layout, int layer = 0);
-
-// A balanced placement for each layer, from the trace's own shares of the experts; every domain
-// weighs the same, a held-out one is left out (the paper's "offline").
-Layout with_balanced_placement(Layout layout, const RoutingTrace& trace,
-                               const std::string& held_out_domain = "");
 
 // Uniform routing: `tokens` tokens that choose k different experts of E, every set equally likely.
 // What vLLM's tuning measures on.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <unordered_set>
 
 #include "base/error.hpp"
@@ -20,61 +19,55 @@ bool has_both_phases(const RoutingTrace& trace) {
   return prompt && decode;
 }
 
-int find_domain(const RoutingTrace& trace, const std::string& name) {
-  std::string known;
-  for (std::size_t i = 0; i < trace.domains.size(); ++i) {
-    if (trace.domains[i] == name) return static_cast<int>(i);
-    known += (i == 0 ? "" : ", ") + trace.domains[i];
-  }
-  throw Error("domain", "'" + name + "'", known.empty() ? "none: the trace has no domains" : known,
-              "pick one of these");
-}
-
-void check_share(double share) {
-  if (!(share >= 0 && share < 1))
-    throw Error("--test-share", fmt::format("{}", share), "0 .. 1, without 1", "for example 0.5");
-}
-
 }  // namespace
 
 Replay::Replay(const RoutingTrace& trace, std::span<const int> requests,
                const ReplayOptions& options)
-    : trace_(trace), options_(options), random_(options.seed, 17) {
+    : trace_(trace),
+      options_(options),
+      has_both_phases_(has_both_phases(trace)),
+      random_(options.seed, 17),
+      scheduler_(options.token_budget, options.is_open_loop() ? options.max_active : 0) {
+  of_domain_.resize(trace.domains.size());
   for (const int r : requests)
-    if (trace.requests.at(r).tokens > 0) pool_.push_back(r);
+    if (trace.requests.at(r).tokens > 0) {
+      pool_.push_back(r);
+      of_domain_[trace.requests[r].domain].push_back(r);
+    }
   if (pool_.empty())
     throw Error("requests", "none with tokens", "a trace grouped by request",
                 "import one with request_offsets, or use its recorded passes");
   if (options.concurrency < 1 || options.concurrency > 65536)
     throw Error("--concurrency", fmt::format("{}", options.concurrency), "1 .. 65536",
                 "for example 64");
-  if (options.token_budget < 1 || options.token_budget > (1 << 20))
-    throw Error("--budget", fmt::format("{}", options.token_budget), "1 .. 1048576",
-                "for example 2048");
-  if (options.rate < 0 || !std::isfinite(options.rate) || !(options.pass_ms > 0))
-    throw Error("--rate, --pass-ms", fmt::format("{}, {}", options.rate, options.pass_ms),
-                "positive numbers", "for example --rate 16 --pass-ms 20");
+  if (!(options.rate >= 0))
+    throw Error("--rate", fmt::format("{}", options.rate), "0 (closed loop) and more",
+                "for example 16");
   stream_ = options.prompts == Prompts::kStream ||
-            (options.prompts == Prompts::kAuto && !has_both_phases(trace));
-  if (options_.rate > 0) {
-    next_arrival_s_ = -std::log(random_.uniform()) / options_.rate;
-    return;
-  }
-  // A loop that has run for long: each active request is somewhere inside, longer ones more often.
+            (options.prompts == Prompts::kAuto && !has_both_phases_);
+  if (options_.is_open_loop())
+    open_loop_.emplace(OpenLoopOptions{options.rate, options.arrivals, options.speed,
+                                       options.pass_ms, options.token_us},
+                       options.seed);
+  else
+    start_closed_loop();
+}
+
+// A loop that has run for long: each active request is somewhere inside, longer ones more often.
+void Replay::start_closed_loop() {
   std::vector<std::int64_t> ends;
   std::int64_t total = 0;
   for (const int r : pool_) ends.push_back(total += trace_.requests[r].tokens);
   std::unordered_set<int> used;
   const bool distinct = pool_.size() >= 2 * static_cast<std::size_t>(options_.concurrency);
-  while (static_cast<int>(active_.size()) < options_.concurrency) {
+  while (static_cast<int>(streams_.size()) < options_.concurrency) {
     const auto token = static_cast<std::int64_t>(random_.below(total));
     const std::size_t i = std::upper_bound(ends.begin(), ends.end(), token) - ends.begin();
     if (distinct && !used.insert(pool_[i]).second) continue;
     const TraceRequest& request = trace_.requests[pool_[i]];
     const int at = static_cast<int>(request.tokens - (ends[i] - token));
-    const int prompt = prompt_of(request);
     // Inside its prompt: it is admitted now, from the start.
-    active_.push_back(at < prompt ? Active{pool_[i], 0, prompt} : Active{pool_[i], at, 0});
+    add_own(pool_[i], at < prompt_of(request) ? 0 : at);
   }
 }
 
@@ -90,45 +83,75 @@ int Replay::take_request() {
   return request;
 }
 
-void Replay::admit() {
-  auto add = [&] {
-    const int request = take_request();
-    active_.push_back({request, 0, prompt_of(trace_.requests[request])});
-  };
-  if (options_.rate <= 0) {
-    while (static_cast<int>(active_.size()) < options_.concurrency) add();
-    return;
+void Replay::add(Stream stream, int output) {
+  scheduler_.add(next_stream_, stream.prompt_left, output);
+  streams_.emplace(next_stream_++, std::move(stream));
+}
+
+// The request as it is in the trace, from its token `at` on.
+void Replay::add_own(int r, int at) {
+  const TraceRequest& request = trace_.requests[r];
+  const int prompt = std::max(0, prompt_of(request) - at);
+  add({{r, at, request.tokens}, std::nullopt, request.domain, r, prompt},
+      request.tokens - at - prompt);
+}
+
+void Replay::add_arrival(const Arrival& arrival) {
+  const int r = take_request();
+  if (arrival.prompt + arrival.output == 0 || options_.keep_lengths) return add_own(r, 0);
+  int prompt = arrival.prompt, output = std::max(0, arrival.output - 1);
+  if (options_.prompts == Prompts::kStream) {
+    output += prompt;
+    prompt = 0;
   }
-  do {
-    // An idle server waits for the next request: there is no pass without a token.
-    if (active_.empty()) clock_s_ = std::max(clock_s_, next_arrival_s_);
-    while (next_arrival_s_ <= clock_s_) {
-      add();
-      next_arrival_s_ += -std::log(random_.uniform()) / options_.rate;
-    }
-  } while (active_.empty());
-  clock_s_ += options_.pass_ms / 1000;
+  if (prompt + output == 0) output = 1;
+  const bool apart = has_both_phases_ && prompt > 0;
+  Stream stream{apart ? segment(r, false) : Cursor{r, 0, trace_.requests[r].tokens}, std::nullopt,
+                trace_.requests[r].domain, r, prompt};
+  if (apart) stream.prompt = segment(r, true);
+  add(std::move(stream), output);
+}
+
+// The prompt or the answer of a request; all of one that has only the other.
+Replay::Cursor Replay::segment(int r, bool is_prompt) const {
+  const TraceRequest& request = trace_.requests[r];
+  if (request.prompt == 0 || request.prompt == request.tokens) return {r, 0, request.tokens};
+  return is_prompt ? Cursor{r, 0, request.prompt} : Cursor{r, request.prompt, request.tokens};
+}
+
+std::int64_t Replay::take_token(Stream& stream, bool is_prompt) {
+  Cursor& from = is_prompt && stream.prompt ? *stream.prompt : stream.tokens;
+  if (from.at == from.end) {
+    const std::vector<int>& others = of_domain_[stream.domain];
+    const int r = others[random_.below(others.size())];
+    from = stream.prompt ? segment(r, is_prompt) : Cursor{r, 0, trace_.requests[r].tokens};
+  }
+  stream.prompt_left -= is_prompt;
+  return trace_.token_of(trace_.requests[from.request], from.at++);
+}
+
+void Replay::admit() {
+  if (open_loop_)
+    open_loop_->admit(scheduler_, [this](const Arrival& arrival) { add_arrival(arrival); });
+  else
+    while (static_cast<int>(streams_.size()) < options_.concurrency) add_own(take_request(), 0);
 }
 
 ForwardPass Replay::next() {
   admit();
   ForwardPass pass;
-  int budget = options_.token_budget;
-  for (Active& one : active_) {
-    if (one.prefill > 0 || budget == 0) continue;
-    pass.tokens.push_back(trace_.token_of(trace_.requests[one.request], one.at++));
-    --budget;
+  for (const BatchPart& part : scheduler_.next()) {
+    const auto stream = streams_.find(part.request);
+    for (int i = 0; i < part.tokens; ++i)
+      pass.tokens.push_back(take_token(stream->second, part.is_prompt));
+    if (part.is_prompt) pass.prefill_tokens += part.tokens;
+    if (part.is_last) streams_.erase(stream);
   }
-  for (Active& one : active_) {
-    const int chunk = std::min(one.prefill, budget);
-    for (int i = 0; i < chunk; ++i)
-      pass.tokens.push_back(trace_.token_of(trace_.requests[one.request], one.at++));
-    one.prefill -= chunk;
-    budget -= chunk;
-    pass.prefill_tokens += chunk;
+  pass.waiting = scheduler_.waiting();
+  if (open_loop_) {
+    pass.start_s = open_loop_->now_s();
+    open_loop_->passed(static_cast<int>(pass.tokens.size()));
   }
-  std::erase_if(active_,
-                [&](const Active& one) { return one.at >= trace_.requests[one.request].tokens; });
   finish(pass);
   return pass;
 }
@@ -145,10 +168,11 @@ ForwardPass Replay::next_with_burst(int tokens) {
   auto put = [&](std::int64_t token) {
     if (seen.insert(token).second) pass.tokens.push_back(token);
   };
-  for (const Active& one : active_) {
-    used.insert(one.request);
-    if (one.prefill == 0 && static_cast<int>(pass.tokens.size()) < tokens)
-      put(trace_.token_of(trace_.requests[one.request], one.at));
+  for (const auto& [name, stream] : streams_) {
+    used.insert(stream.first_request);
+    const Cursor& at = stream.tokens;
+    if (stream.prompt_left == 0 && at.at < at.end && static_cast<int>(pass.tokens.size()) < tokens)
+      put(trace_.token_of(trace_.requests[at.request], at.at));
   }
   const int decoding = static_cast<int>(pass.tokens.size());
   std::vector<int> waiting;
@@ -184,33 +208,6 @@ void Replay::finish(ForwardPass& pass) const {
     }
 }
 
-RequestSplit split_requests(const RoutingTrace& trace, double test_share, std::uint64_t seed,
-                            const std::string& held_out_domain) {
-  check_share(test_share);
-  RequestSplit split;
-  const int held_out = held_out_domain.empty() ? -1 : find_domain(trace, held_out_domain);
-  Random random(seed, 3);
-  for (int domain = 0; domain < static_cast<int>(trace.domains.size()); ++domain) {
-    std::vector<int> members;
-    for (std::size_t r = 0; r < trace.requests.size(); ++r)
-      if (trace.requests[r].domain == domain && trace.requests[r].tokens > 0)
-        members.push_back(static_cast<int>(r));
-    random.shuffle(members);
-    std::size_t tests =
-        static_cast<std::size_t>(std::lround(test_share * static_cast<double>(members.size())));
-    if (held_out >= 0)
-      tests = domain == held_out ? members.size() : 0;
-    else if (test_share > 0 &&
-             members.size() > 1)  // both groups know every domain that has two requests
-      tests = std::clamp<std::size_t>(tests, 1, members.size() - 1);
-    split.test.insert(split.test.end(), members.begin(), members.begin() + tests);
-    split.train.insert(split.train.end(), members.begin() + tests, members.end());
-  }
-  std::sort(split.train.begin(), split.train.end());
-  std::sort(split.test.begin(), split.test.end());
-  return split;
-}
-
 std::vector<std::int32_t> request_of_tokens(const RoutingTrace& trace) {
   std::vector<std::int32_t> request_of(trace.tokens(), -1);
   for (std::size_t r = 0; r < trace.requests.size(); ++r)
@@ -236,92 +233,6 @@ ForwardPass recorded_pass(const RoutingTrace& trace, int p,
     first = false;
   }
   return pass;
-}
-
-PassSplit split_passes(const RoutingTrace& trace, double test_share, std::uint64_t seed,
-                       const std::string& held_out_domain) {
-  check_share(test_share);
-  PassSplit split;
-  const int passes = trace.passes();
-  const std::vector<std::int32_t> request_of = request_of_tokens(trace);
-  std::vector<int> domain_of(passes, -1);
-  std::vector<int> parent(trace.requests.size());
-  for (std::size_t i = 0; i < parent.size(); ++i) parent[i] = static_cast<int>(i);
-  auto root = [&](int r) {
-    while (parent[r] != r) r = parent[r] = parent[parent[r]];
-    return r;
-  };
-  std::vector<int> group_of(passes, -1);  // a request that the pass holds
-  for (int p = 0; p < passes; ++p)
-    for (std::int64_t t = trace.pass_offsets[p]; t < trace.pass_offsets[p + 1]; ++t) {
-      if (request_of[t] < 0) continue;
-      if (group_of[p] < 0) {
-        group_of[p] = request_of[t];
-        domain_of[p] = trace.requests[request_of[t]].domain;
-      } else {
-        parent[root(request_of[t])] = root(group_of[p]);
-        if (trace.requests[request_of[t]].domain != domain_of[p]) domain_of[p] = -1;
-      }
-    }
-  if (!held_out_domain.empty()) {
-    const int held_out = find_domain(trace, held_out_domain);
-    for (int p = 0; p < passes; ++p) {
-      bool holds = false;
-      for (std::int64_t t = trace.pass_offsets[p]; t < trace.pass_offsets[p + 1]; ++t)
-        holds = holds || (request_of[t] >= 0 && trace.requests[request_of[t]].domain == held_out);
-      if (domain_of[p] == held_out)
-        split.test.push_back(p);
-      else if (!holds)
-        split.train.push_back(p);
-    }
-    split.how = fmt::format("held out: domain {}", held_out_domain);
-    return split;
-  }
-  // The sessions, grouped by domain so that both sides see every domain.
-  std::vector<std::set<int>> sets(trace.domains.size() + 1);
-  for (int p = 0; p < passes; ++p)
-    if (group_of[p] >= 0)
-      sets[domain_of[p] < 0 ? trace.domains.size() : domain_of[p]].insert(root(group_of[p]));
-  std::vector<std::vector<int>> sessions_of;
-  for (const std::set<int>& set : sets) sessions_of.emplace_back(set.begin(), set.end());
-  std::size_t sessions = 0;
-  for (const auto& list : sessions_of) sessions += list.size();
-  Random random(seed, 4);
-  if (test_share > 0 && sessions >= 2) {
-    std::unordered_set<int> tests;
-    for (auto& list : sessions_of) {
-      if (list.empty()) continue;
-      random.shuffle(list);
-      std::size_t n =
-          static_cast<std::size_t>(std::lround(test_share * static_cast<double>(list.size())));
-      if (list.size() > 1) n = std::clamp<std::size_t>(n, 1, list.size() - 1);
-      tests.insert(list.begin(), list.begin() + n);
-    }
-    for (int p = 0; p < passes; ++p)
-      (group_of[p] >= 0 && tests.contains(root(group_of[p])) ? split.test : split.train)
-          .push_back(p);
-    split.how = fmt::format("{} serving sessions without a request in common, {} held out",
-                            sessions, tests.size());
-    return split;
-  }
-  const int cut = static_cast<int>(std::lround((1 - test_share) * passes));
-  std::unordered_set<int> early;
-  for (std::int64_t t = 0; cut > 0 && t < trace.pass_offsets[cut]; ++t)
-    if (request_of[t] >= 0) early.insert(request_of[t]);
-  for (int p = 0; p < passes; ++p) {
-    bool shared = false;
-    if (p >= cut)
-      for (std::int64_t t = trace.pass_offsets[p]; t < trace.pass_offsets[p + 1]; ++t)
-        shared = shared || (request_of[t] >= 0 && early.contains(request_of[t]));
-    if (p < cut)
-      split.train.push_back(p);
-    else if (!shared)
-      split.test.push_back(p);
-  }
-  split.how = trace.requests.empty()
-                  ? "by time: the trace does not say which tokens are one request"
-                  : "by time, without passes that share a request";
-  return split;
 }
 
 }  // namespace ramp

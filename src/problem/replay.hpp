@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// From requests to forward passes: continuous batching replayed on a trace's own requests.  Closed
-// loop: `concurrency` requests are always active, a finished one is replaced at once.  Open loop:
-// requests arrive at random at a fixed rate and a pass takes a fixed time.  Each active request
-// gives one token a pass; prompts are prefilled in chunks that share the pass's token budget with
-// the decoding requests, as in vLLM.
+// From requests to forward passes: continuous batching (serving.hpp) replayed on a trace's own
+// requests.  Closed loop: `concurrency` requests are always active, a finished one is replaced at
+// once.  Open loop: requests arrive at random at a rate, or when an arrival trace says so, and a
+// pass takes the time that it is told.
 //
 // A trace that holds one phase only has no prompts to prefill (decode) or nothing to decode
 // (prefill); then every token of a request is replayed as if decoded, one a pass.
+//
+// An arrival trace brings lengths of its own, which no routing trace has requests for.  Then an
+// arrival takes the tokens of a request, in order, and those of further requests of the same domain
+// where they run out; prompts from prompts and answers from answers where the trace has both, else
+// one after the other.  An answer of n tokens takes n - 1 decode passes: the prompt's last pass
+// gives the first.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "problem/random.hpp"
+#include "problem/serving.hpp"
 #include "problem/trace.hpp"
 
 namespace ramp {
@@ -29,6 +37,8 @@ struct ForwardPass {
   std::vector<std::int64_t> tokens;  // indexes into the trace
   int prefill_tokens = 0;            // the last ones of them
   int domain = -1;                   // of all its tokens; -1: several
+  int waiting = 0;                   // requests that found no place
+  double start_s = 0;                // open loop: since the replay began
 };
 
 struct ReplayOptions {
@@ -38,6 +48,14 @@ struct ReplayOptions {
   int token_budget = 2048;  // of a pass; decoding requests go first
   Prompts prompts = Prompts::kAuto;
   std::uint64_t seed = 1;
+  // Open loop by an arrival trace, which must outlive the replay (serving.hpp says what these are).
+  const ArrivalTrace* arrivals = nullptr;
+  double speed = 1;
+  bool keep_lengths = false;  // the arrivals' times alone; lengths are those of the routing trace
+  double token_us = 0;
+  int max_active = 256;  // open loop
+
+  bool is_open_loop() const { return rate > 0 || arrivals; }
 };
 
 class Replay {
@@ -55,43 +73,39 @@ class Replay {
   ForwardPass next_with_burst(int tokens);
 
  private:
-  struct Active {
-    int request;
-    int at;       // next token
-    int prefill;  // tokens still to prefill before it decodes
+  struct Cursor {
+    int request, at, end;  // tokens [at, end) of the request are still to come
   };
+  struct Stream {
+    Cursor tokens;
+    std::optional<Cursor> prompt;  // where prompts are taken from, if not from `tokens`
+    int domain;
+    int first_request;  // whose place this is
+    int prompt_left;
+  };
+  void start_closed_loop();
   void admit();
+  void add(Stream stream, int output);
+  void add_own(int request, int at);
+  void add_arrival(const Arrival& arrival);
   int take_request();
   int prompt_of(const TraceRequest& request) const;
+  Cursor segment(int request, bool is_prompt) const;
+  std::int64_t take_token(Stream& stream, bool is_prompt);
   void finish(ForwardPass& pass) const;
 
   const RoutingTrace& trace_;
   std::vector<int> pool_;
+  std::vector<std::vector<int>> of_domain_;  // the pool's requests
   ReplayOptions options_;
-  bool stream_;
+  bool has_both_phases_, stream_;
   Random random_;
-  std::vector<Active> active_;
+  Scheduler scheduler_;
+  std::optional<OpenLoop> open_loop_;
+  std::map<std::uint64_t, Stream> streams_;  // of active and waiting requests, oldest first
+  std::uint64_t next_stream_ = 0;
   std::vector<int> queue_;  // shuffled requests still to come; refilled when empty
-  double clock_s_ = 0, next_arrival_s_ = 0;
 };
-
-// Two groups with no request in both, the same share of every domain; a held-out domain is the
-// whole test group.
-struct RequestSplit {
-  std::vector<int> train, test;
-};
-RequestSplit split_requests(const RoutingTrace& trace, double test_share, std::uint64_t seed,
-                            const std::string& held_out_domain = "");
-
-// The same for a trace of passes: passes that share requests stay together; where all hang
-// together, by time, and passes with a request of both times belong to neither.  how: what was
-// done, for people.
-struct PassSplit {
-  std::vector<int> train, test;
-  std::string how;
-};
-PassSplit split_passes(const RoutingTrace& trace, double test_share, std::uint64_t seed,
-                       const std::string& held_out_domain = "");
 
 // The recorded pass p as a ForwardPass.
 ForwardPass recorded_pass(const RoutingTrace& trace, int pass,

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "problem/replay.hpp"
+#include "problem/split.hpp"
 
 namespace ramp {
 namespace {

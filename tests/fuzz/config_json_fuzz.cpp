@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "problem/layout.hpp"
 #include "problem/model_config.hpp"
+#include "problem/placement.hpp"
 #include "problem/trace_import.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "problem/catalog.hpp"
+#include "problem/placement.hpp"
 #include "problem/random.hpp"
 #include "tests/problem/small_trace.hpp"
 

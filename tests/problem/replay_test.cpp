@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "problem/split.hpp"
 #include "tests/problem/small_trace.hpp"
 
 namespace ramp {
@@ -105,6 +106,52 @@ TEST(Replay, OpenLoopCarriesTheRateTimesTheLengthOfARequest) {
   EXPECT_NEAR(tokens / 20000, 20.0, 2.5);
   EXPECT_LT(smallest, 12);
   EXPECT_GT(largest, 28);
+}
+
+// Arrivals bring their own lengths: prompts come from prompts, answers from answers, of one domain.
+TEST(Replay, FollowsArrivalsWithTheirLengths) {
+  RoutingTrace trace = request_trace(std::vector<int>(20, 40));  // 20 prompt, 20 answer
+  ArrivalTrace arrivals;
+  arrivals.requests = {{0, 100, 51}, {10, 30, 1}};
+  ReplayOptions options;
+  options.arrivals = &arrivals;
+  options.pass_ms = 1;
+  options.token_budget = 64;
+  Replay replay(trace, all_requests(trace), options);
+  const std::vector<std::int32_t> request_of = request_of_tokens(trace);
+  std::vector<int> prefill, decode;
+  std::set<int> domains;
+  ForwardPass pass;
+  for (pass = replay.next(); pass.start_s < 9; pass = replay.next()) {
+    const int decoding = static_cast<int>(pass.tokens.size()) - pass.prefill_tokens;
+    if (pass.prefill_tokens > 0) prefill.push_back(pass.prefill_tokens);
+    if (decoding > 0) decode.push_back(decoding);
+    for (std::size_t i = 0; i < pass.tokens.size(); ++i) {
+      const TraceRequest& request = trace.requests[request_of[pass.tokens[i]]];
+      domains.insert(request.domain);
+      ASSERT_EQ(pass.tokens[i] - request.first < request.prompt, static_cast<int>(i) >= decoding);
+    }
+  }
+  EXPECT_EQ(prefill, (std::vector<int>{64, 36}));
+  EXPECT_EQ(decode, std::vector<int>(50, 1));  // the prompt's last pass gives the first token
+  EXPECT_EQ(domains.size(), 1u);
+  EXPECT_DOUBLE_EQ(pass.start_s, 10);
+  EXPECT_EQ(pass.prefill_tokens, 30);
+  options.keep_lengths = true;  // the arrivals' times with the trace's own requests
+  Replay own(trace, all_requests(trace), options);
+  EXPECT_EQ(own.next().prefill_tokens, 20);
+}
+
+TEST(Replay, AServerThatIsTooSlowKeepsRequestsWaiting) {
+  const RoutingTrace trace = decode_trace(std::vector<int>(40, 100));
+  ReplayOptions options;
+  options.rate = 100;
+  options.max_active = 8;
+  Replay replay(trace, all_requests(trace), options);
+  replay.skip(200);
+  const ForwardPass pass = replay.next();
+  EXPECT_EQ(pass.tokens.size(), 8u);
+  EXPECT_GT(pass.waiting, 200);  // 400 came in 4 s, 16 were served
 }
 
 TEST(Replay, TheSameSeedGivesTheSamePasses) {

@@ -11,6 +11,7 @@
 #include "base/statistics.hpp"
 #include "problem/catalog.hpp"
 #include "problem/imbalance.hpp"
+#include "problem/placement.hpp"
 #include "problem/trace_file.hpp"
 #include "tests/problem/small_trace.hpp"
 
@@ -289,7 +290,7 @@ TEST(Placement, BalancedFromTheTraceLowersTheImbalanceOfThatTrace) {
     return median(imbalance);
   };
   const Layout contiguous = parse_layout("ep8");
-  const Layout balanced = with_balanced_placement(contiguous, read.trace);
+  const Layout balanced = with_balanced_placement(contiguous, expected_loads(read.trace));
   EXPECT_EQ(balanced.name(), "ep8+balanced");
   EXPECT_EQ(balanced.placement.size(), 26u);
   EXPECT_LT(median_imbalance(balanced), median_imbalance(contiguous) - 0.05);
