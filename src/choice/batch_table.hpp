@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct BatchTable {
       keys;  // tokens of the pass, ascending; only sizes that something was learned for
   std::vector<int> choice;  // candidate
   int lookup(int tokens) const { return choice[nearest_key(keys, tokens)]; }
+  std::size_t bytes() const { return (keys.size() + choice.size()) * sizeof(int); }
 };
 
 // Passes go to the nearest of the eighteen sizes; each size keeps the candidate whose slowest GPU

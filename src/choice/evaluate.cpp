@@ -20,6 +20,7 @@ struct TestPass {
 // What a policy's choices took: infinity where a pick was not timed.
 struct Run {
   std::string unavailable;
+  std::size_t bytes = 0;
   std::vector<float> us[2];                // of each test pass, a vector a direction
   std::vector<std::vector<float>> gpu[2];  // ... of each of its GPUs
 };
@@ -56,6 +57,7 @@ Run run_policy(const PolicyKind& kind, const MeasuredSpace& space,
       run.unavailable = e.what();
       return run;
     }
+    run.bytes = std::max(run.bytes, policy->bytes());
     for (const TestPass& pass : passes) {
       std::vector<float> gpu;
       for (int load : pass.load_of_gpu) {
@@ -64,7 +66,7 @@ Run run_policy(const PolicyKind& kind, const MeasuredSpace& space,
           continue;
         }
         Seen seen{pass.tokens, space.loads[load], {}};
-        if (kind.oracle) seen.timed = way.pick_of_load[load];
+        if (kind.oracle()) seen.timed = way.pick_of_load[load];
         gpu.push_back(way.score[policy->choose(seen)][load]);
       }
       run.us[d].push_back(*std::max_element(gpu.begin(), gpu.end()));
@@ -98,6 +100,8 @@ Comparison compare(const Run& run, const Run& oracle, const Run& baseline,
       speedups.push_back(log_ratio(baseline, run, p));
   }
   out.gap = exp_mean(gaps) - 1;
+  const Interval ratio = bootstrap_exp_mean(gaps, options.resamples, options.seed);
+  out.gap_interval = {ratio.low - 1, ratio.high - 1};
   out.gap_time = out.passes ? chosen / best - 1 : kNaN;
   out.speedup = exp_mean(speedups);
   out.interval = bootstrap_exp_mean(speedups, options.resamples, options.seed);
@@ -163,8 +167,8 @@ Evaluation evaluate(const MeasuredSpace& space, const EvaluateOptions& options) 
   for (size_t p = 0; p < passes.size(); ++p) out.unscored_passes += !timed(oracle, p);
 
   for (const PolicyKind& kind : kinds) {
-    PolicyScore score{kind.name, kind.summary, kind.oracle, {}, {}, {}, kNaN, 0};
     const Run run = run_policy(kind, space, passes, directions, options.policy);
+    PolicyScore score{kind.name, kind.summary, kind.sees, run.bytes, {}, {}, {}, kNaN, 0};
     score.unavailable = run.unavailable;
     if (run.unavailable.empty()) {
       score.all = compare(run, oracle, baseline, passes, 0, options);

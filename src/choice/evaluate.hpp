@@ -36,12 +36,13 @@ struct Comparison {
   int passes = 0;
   double gap = 0, gap_time = 0;
   double speedup = 0;
-  Interval interval;  // of the speedup, 95 %
+  Interval gap_interval, interval;  // of the gap and of the speedup, 95 %, over passes
 };
 
 struct PolicyScore {
   std::string name, summary;
-  bool oracle = false;
+  Sight sees = Sight::kNothing;
+  std::size_t bytes = 0;    // what it holds at run time (Policy::bytes)
   std::string unavailable;  // why it could not learn; then the rest is empty
   Comparison all, large;    // large: passes of large_batch tokens or more
   double regret = 0;

@@ -7,19 +7,47 @@ namespace ramp {
 
 // One a file of policies/.
 PolicyKind fixed_default();
+PolicyKind vllm_tuner();
 PolicyKind vllm_tuning();
 PolicyKind trace_table();
 PolicyKind gpu_table();
+PolicyKind gpu_padding_table();
+PolicyKind gpu_active_table();
+PolicyKind gpu_peak_table();
+PolicyKind gpu_variation_table();
+PolicyKind gpu_3d_table();
+PolicyKind neighbors();
+PolicyKind nearest_spectrum();
+PolicyKind tile_formula();
 PolicyKind cost_model();
-PolicyKind cost_model_menu();
 PolicyKind menu_table();
+PolicyKind cost_model_menu();
 PolicyKind menu_exhaustive();
 PolicyKind exhaustive();
 
+std::string_view sight_name(Sight sight) {
+  switch (sight) {
+    case Sight::kNothing:
+      return "nothing";
+    case Sight::kBatch:
+      return "batch";
+    case Sight::kGpuCount:
+      return "GPU's count";
+    case Sight::kLoad:
+      return "load";
+    case Sight::kTimes:
+      return "times";
+  }
+  return "";
+}
+
 const std::vector<PolicyKind>& policy_kinds() {
   static const std::vector<PolicyKind> kinds = {
-      fixed_default(),   vllm_tuning(), trace_table(),     gpu_table(),  cost_model(),
-      cost_model_menu(), menu_table(),  menu_exhaustive(), exhaustive(),
+      fixed_default(),       vllm_tuner(),        vllm_tuning(),      trace_table(),
+      gpu_table(),           gpu_padding_table(), gpu_active_table(), gpu_peak_table(),
+      gpu_variation_table(), gpu_3d_table(),      neighbors(),        nearest_spectrum(),
+      tile_formula(),        cost_model(),        menu_table(),       cost_model_menu(),
+      menu_exhaustive(),     exhaustive(),
   };
   return kinds;
 }

@@ -17,8 +17,8 @@ namespace ramp {
 struct Seen {
   int tokens = 0;             // B of the pass: all that a serving system's table looks at
   std::span<const int> load;  // n_e of this GPU's experts: known only on the GPU, after routing
-  // us of every candidate on this very load, infinity where it was not timed.  Empty but for the
-  // policies that say `oracle`: they bound what can be reached and can't be served.
+  // us of every candidate on this very load, infinity where it was not timed.  Empty but for
+  // Sight::kTimes.
   std::span<const float> timed;
 };
 
@@ -29,7 +29,21 @@ class Policy {
   virtual void learn(const Lesson& lesson) = 0;
   // Index into the lesson's candidates.
   virtual int choose(const Seen& seen) const = 0;
+  // What choosing has to hold at run time: table rows, coefficients, exemplars.  0 for oracles.
+  virtual std::size_t bytes() const = 0;
 };
+
+// How much a policy looks at when it chooses; each sees what those before it see, and no more.
+enum class Sight {
+  kNothing,
+  kBatch,     // Seen::tokens: a host knows it before the launch
+  kGpuCount,  // the sum of Seen::load: only this GPU knows it, after routing
+  kLoad,      // Seen::load
+  kTimes,     // Seen::timed: bounds what can be reached, can't be served
+};
+
+// "nothing", "batch", "GPU's count", "load", "times".
+std::string_view sight_name(Sight sight);
 
 struct PolicyOptions {
   MenuOptions menu;  // of the policies that serve a menu
@@ -38,9 +52,11 @@ struct PolicyOptions {
 struct PolicyKind {
   std::string name;     // "cost-model"
   std::string summary;  // one line
+  Sight sees = Sight::kLoad;
   Role learns_from = Role::kTrain;
-  bool oracle = false;
   std::unique_ptr<Policy> (*make)(const PolicyOptions&) = nullptr;
+
+  bool oracle() const { return sees == Sight::kTimes; }
 };
 
 // In the order tables show them.

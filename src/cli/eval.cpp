@@ -2,7 +2,6 @@
 // `ramp eval`: every policy on held-out passes (Section 4.2; what the columns mean is in
 // choice/evaluate.hpp).
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <memory>
@@ -36,12 +35,15 @@ std::vector<std::string> policy_names(const std::string& text) {
   return names;
 }
 
+json interval_json(const Interval& i) { return {number_or_null(i.low), number_or_null(i.high)}; }
+
 json comparison_json(const Comparison& c) {
   return {{"passes", c.passes},
           {"gap", number_or_null(c.gap)},
+          {"gap_interval", interval_json(c.gap_interval)},
           {"gap_time", number_or_null(c.gap_time)},
           {"speedup", number_or_null(c.speedup)},
-          {"interval", {number_or_null(c.interval.low), number_or_null(c.interval.high)}}};
+          {"interval", interval_json(c.interval)}};
 }
 
 json json_of(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& menu) {
@@ -60,7 +62,10 @@ json json_of(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& 
               {"policies", json::array()},
               {"menu", {{"occupancy", menu.occupancy}, {"entries", json::array()}}}};
   for (const PolicyScore& score : e.scores) {
-    json row = {{"name", score.name}, {"summary", score.summary}, {"oracle", score.oracle}};
+    json row = {{"name", score.name},
+                {"summary", score.summary},
+                {"sees", sight_name(score.sees)},
+                {"oracle", score.sees == Sight::kTimes}};
     if (!score.unavailable.empty()) {
       row["unavailable"] = score.unavailable;
     } else {
@@ -68,6 +73,7 @@ json json_of(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& 
       row["large"] = comparison_json(score.large);
       row["regret"] = number_or_null(score.regret);
       row["untimed"] = score.untimed;
+      row["bytes"] = score.bytes;
     }
     out["policies"].push_back(std::move(row));
   }
@@ -77,32 +83,42 @@ json json_of(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& 
   return out;
 }
 
-std::string with_interval(const Comparison& c) {
-  if (!std::isfinite(c.speedup)) return "-";
-  return fmt::format("{:.3f}x [{:.3f}, {:.3f}]", c.speedup, c.interval.low, c.interval.high);
+std::string gap_with_interval(const Comparison& c) {
+  if (!std::isfinite(c.gap)) return "-";
+  return fmt::format("{} [{}, {}]", percent(c.gap, 2), percent(c.gap_interval.low),
+                     percent(c.gap_interval.high));
 }
 
+std::string speedup_with_interval(const Comparison& c) {
+  if (!std::isfinite(c.speedup)) return "-";
+  return fmt::format("{:.3f}x [{:.2f}, {:.2f}]", c.speedup, c.interval.low, c.interval.high);
+}
+
+// Names, what they see and hold, gaps, speedups.  What each policy does is in --help.
 void print_scores(const Evaluation& e) {
-  const std::string large = fmt::format(">={}", e.large_batch);
-  Table table({"<policy", "<over " + e.baseline + ", all", "<" + large + " tokens", "gap %", large,
-               "by time", "regret %", "untimed", "<"});
+  const std::string large = fmt::format(">={} tokens", e.large_batch);
+  Table table({"<policy", "<sees", "bytes", "gap %", large, "by time", "regret %",
+               "over " + e.baseline, large, "untimed", "<"});
   for (const PolicyScore& s : e.scores) {
     if (!s.unavailable.empty())
-      table.add({s.name, "-", "-", "-", "-", "-", "-", "-", "unavailable: " + s.unavailable});
+      table.add({s.name, std::string(sight_name(s.sees)), "-", "-", "-", "-", "-", "-", "-", "-",
+                 "unavailable: " + s.unavailable});
     else
-      table.add({s.name, with_interval(s.all), with_interval(s.large), percent(s.all.gap, 2),
-                 percent(s.large.gap, 2), percent(s.all.gap_time, 2), percent(s.regret, 2),
-                 std::to_string(s.untimed), s.summary});
+      table.add({s.name, std::string(sight_name(s.sees)), std::to_string(s.bytes),
+                 gap_with_interval(s.all), gap_with_interval(s.large), percent(s.all.gap_time, 2),
+                 percent(s.regret, 2), speedup_with_interval(s.all), speedup_with_interval(s.large),
+                 std::to_string(s.untimed)});
   }
   fmt::print("{}", table.text());
 }
 
 void print_notes(const Evaluation& e) {
   fmt::print(
-      "\nspeedup: geometric mean over passes of the slowest GPU's time, [95 % interval]; gap: to "
-      "exhaustive search over "
-      "the full\nspace; regret: mean over all GPUs' loads.  Picked on one half of the samples, "
-      "timed on the other.\n");
+      "\ngap: slowest GPU of a pass over exhaustive search, geometric mean over passes [95 %]; by "
+      "time: the passes' summed times;\nregret: mean over all GPUs' loads; over {}: speedup, with "
+      "the same means.  Picked on one half of the samples,\ntimed on the other.  What each policy "
+      "does: ramp eval --help\n",
+      e.baseline);
   if (e.unscored_passes > 0)
     fmt::print(
         "note: {} test passes have a GPU that no configuration was timed on; they are left out\n",
@@ -146,6 +162,13 @@ void run(Options options) {
     print(space, evaluation, menu);
 }
 
+std::string described_policies() {
+  Table table({"<", "<sees", "<"});
+  for (const PolicyKind& kind : policy_kinds())
+    table.add({kind.name, std::string(sight_name(kind.sees)), kind.summary});
+  return table.text();
+}
+
 }  // namespace
 
 void add_eval(CLI::App& app) {
@@ -156,7 +179,7 @@ void add_eval(CLI::App& app) {
   for (const PolicyKind& kind : policy_kinds()) names.push_back(kind.name);
   verb->add_option("measurements", options->measurements, "a .rmeas of `ramp profile`")->required();
   verb->add_option("--policies", options->policies,
-                   "all, or some of: " + fmt::format("{}", fmt::join(names, ",")))
+                   "all, or names from the list below, as cost-model,gpu-table")
       ->capture_default_str();
   verb->add_option("--baseline", options->evaluate.baseline, "the policy that speedups are over")
       ->check(CLI::IsMember(names))
@@ -173,6 +196,12 @@ void add_eval(CLI::App& app) {
       ->capture_default_str();
   verb->add_flag("--json", options->as_json, "for machines");
   verb->footer(
+      "Policies (learn from the training passes, vllm-* from uniform routing; scored on held-out "
+      "requests):\n" +
+      described_policies() +
+      "\nSees: batch, known before the launch; GPU's count and load, known on the GPU after "
+      "routing; "
+      "times, a bound that can't be served.\n\n"
       "Examples:\n"
       "  ramp eval olmoe_ep8.rmeas\n"
       "  ramp eval olmoe_ep8.rmeas --policies cost-model,gpu-table --baseline trace-table --json");

@@ -12,6 +12,7 @@ class CostModel : public Policy {
     ranked_ = rank_by_cost_model(lesson, lesson.learnable);
   }
   int choose(const Seen& seen) const override { return ranked_.cheapest(seen.load); }
+  std::size_t bytes() const override { return ranked_.bytes(); }
 
  private:
   Ranked ranked_;
@@ -20,7 +21,7 @@ class CostModel : public Policy {
 }  // namespace
 
 PolicyKind cost_model() {
-  return {"cost-model", "Eq. 3 over the full space", Role::kTrain, false,
+  return {"cost-model", "Eq. 3 over the full space", Sight::kLoad, Role::kTrain,
           [](const PolicyOptions&) -> std::unique_ptr<Policy> {
             return std::make_unique<CostModel>();
           }};

@@ -13,6 +13,7 @@ class CostModelMenu : public Policy {
     ranked_ = rank_by_cost_model(lesson, greedy_menu(lesson, options_).candidates);
   }
   int choose(const Seen& seen) const override { return ranked_.cheapest(seen.load); }
+  std::size_t bytes() const override { return ranked_.bytes(); }
 
  private:
   MenuOptions options_;
@@ -22,8 +23,8 @@ class CostModelMenu : public Policy {
 }  // namespace
 
 PolicyKind cost_model_menu() {
-  return {std::string(kMenuPolicy), "Eq. 3 over the menu: what a plan serves", Role::kTrain, false,
-          [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
+  return {std::string(kMenuPolicy), "Eq. 3 over the menu: what a plan serves", Sight::kLoad,
+          Role::kTrain, [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
             return std::make_unique<CostModelMenu>(o.menu);
           }};
 }

@@ -15,13 +15,14 @@ class Exhaustive : public Policy {
       if (seen.timed[c] < seen.timed[best]) best = static_cast<int>(c);
     return best;
   }
+  std::size_t bytes() const override { return 0; }
 };
 
 }  // namespace
 
 PolicyKind exhaustive() {
   return {std::string(kOraclePolicy), "times everything on the load itself (the bound)",
-          Role::kTrain, true, [](const PolicyOptions&) -> std::unique_ptr<Policy> {
+          Sight::kTimes, Role::kTrain, [](const PolicyOptions&) -> std::unique_ptr<Policy> {
             return std::make_unique<Exhaustive>();
           }};
 }

@@ -22,6 +22,7 @@ class FixedDefault : public Policy {
                   "1 or more timed passes", "profile the recorded passes of the trace");
   }
   int choose(const Seen&) const override { return choice_; }
+  std::size_t bytes() const override { return sizeof choice_; }
 
  private:
   int choice_ = -1;
@@ -31,7 +32,7 @@ class FixedDefault : public Policy {
 
 PolicyKind fixed_default() {
   return {std::string(kFixedPolicy), "the best single configuration on the training passes",
-          Role::kTrain, false, [](const PolicyOptions&) -> std::unique_ptr<Policy> {
+          Sight::kNothing, Role::kTrain, [](const PolicyOptions&) -> std::unique_ptr<Policy> {
             return std::make_unique<FixedDefault>();
           }};
 }

@@ -16,6 +16,7 @@ class MenuExhaustive : public Policy {
       if (seen.timed[c] < seen.timed[best]) best = c;
     return best;
   }
+  std::size_t bytes() const override { return 0; }
 
  private:
   MenuOptions options_;
@@ -25,8 +26,8 @@ class MenuExhaustive : public Policy {
 }  // namespace
 
 PolicyKind menu_exhaustive() {
-  return {"menu-exhaustive", "times every menu entry on the load itself (a bound)", Role::kTrain,
-          true, [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
+  return {"menu-exhaustive", "times every menu entry on the load itself (a bound)", Sight::kTimes,
+          Role::kTrain, [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
             return std::make_unique<MenuExhaustive>(o.menu);
           }};
 }

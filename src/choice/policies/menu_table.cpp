@@ -14,6 +14,7 @@ class MenuTable : public Policy {
     table_ = tune_batch_table(lesson, greedy_menu(lesson, options_).candidates);
   }
   int choose(const Seen& seen) const override { return table_.lookup(seen.tokens); }
+  std::size_t bytes() const override { return table_.bytes(); }
 
  private:
   MenuOptions options_;
@@ -23,7 +24,7 @@ class MenuTable : public Policy {
 }  // namespace
 
 PolicyKind menu_table() {
-  return {"menu-table", "batch-size table on the same menu", Role::kTrain, false,
+  return {"menu-table", "batch-size table on the same menu", Sight::kBatch, Role::kTrain,
           [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
             return std::make_unique<MenuTable>(o.menu);
           }};

@@ -20,6 +20,7 @@ struct Ranked {
   std::vector<Entry> entries;
 
   int cheapest(std::span<const int> load) const;  // a candidate's index
+  std::size_t bytes() const { return entries.size() * sizeof(MenuEntry); }
 };
 
 // Candidates that could not be fitted are left out; throws Error when none could.

@@ -10,6 +10,7 @@ class TraceTable : public Policy {
  public:
   void learn(const Lesson& lesson) override { table_ = tune_batch_table(lesson, lesson.learnable); }
   int choose(const Seen& seen) const override { return table_.lookup(seen.tokens); }
+  std::size_t bytes() const override { return table_.bytes(); }
 
  private:
   BatchTable table_;
@@ -18,8 +19,8 @@ class TraceTable : public Policy {
 }  // namespace
 
 PolicyKind trace_table() {
-  return {"trace-table", "batch-size table, tuned on the training passes", Role::kTrain, false,
-          [](const PolicyOptions&) -> std::unique_ptr<Policy> {
+  return {"trace-table", "batch-size table, tuned on the training passes", Sight::kBatch,
+          Role::kTrain, [](const PolicyOptions&) -> std::unique_ptr<Policy> {
             return std::make_unique<TraceTable>();
           }};
 }

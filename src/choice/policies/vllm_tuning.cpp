@@ -13,6 +13,7 @@ class VllmTuning : public Policy {
     table_ = tune_batch_table(uniform, uniform.learnable);
   }
   int choose(const Seen& seen) const override { return table_.lookup(seen.tokens); }
+  std::size_t bytes() const override { return table_.bytes(); }
 
  private:
   BatchTable table_;
@@ -21,8 +22,8 @@ class VllmTuning : public Policy {
 }  // namespace
 
 PolicyKind vllm_tuning() {
-  return {std::string(kVllmPolicy), "batch-size table, tuned on uniform routing", Role::kUniform,
-          false, [](const PolicyOptions&) -> std::unique_ptr<Policy> {
+  return {std::string(kVllmPolicy), "batch-size table, tuned on uniform routing", Sight::kBatch,
+          Role::kUniform, [](const PolicyOptions&) -> std::unique_ptr<Policy> {
             return std::make_unique<VllmTuning>();
           }};
 }
