@@ -2,8 +2,7 @@
 // theta of Eq. 3 by non-negative least squares on the relative error (Section 3.1): minimise
 //   sum_i (predicted(n_i) / t_i - 1)^2,  theta >= 0.
 // Relative, because 2 us decide at 20 us and not at 500; non-negative, so that every prediction
-// grows with every n_e. Four columns, so the sixteen supports are tried one by one: exact,
-// deterministic, no iteration to tune.
+// grows with every n_e (choice/nnls.hpp).
 #pragma once
 
 #include <span>
@@ -18,6 +17,7 @@ namespace ramp {
 struct Observation {
   Features features;
   float us = 0;
+  double weight = 1;  // of its square in the sum
 };
 
 struct Fit {
@@ -25,7 +25,7 @@ struct Fit {
   int observations = 0;
   int rank = 0;  // of the four columns on these loads; below 4 some terms can't be told apart
   double condition = 0;  // of the columns scaled to one length; large where terms are nearly alike
-  double rms_error = 0;  // root of the mean of the squares that were minimised
+  double rms_error = 0;  // root of the mean square of predicted / measured - 1, every weight 1
   double median_error = 0;  // median |predicted / measured - 1|
 };
 
@@ -36,12 +36,21 @@ inline constexpr int kMinObservations = 5;
 // are collinear the fit is still the optimum, with the fewest terms that reach it; `rank` says so.
 Fit fit_theta(std::span<const Observation> observations);
 
-// A fit for each candidate of a lesson, or the reason why there is none.
 struct CandidateFit {
   bool fitted = false;
   std::string why_not;
   Fit fit;
 };
-std::vector<CandidateFit> fit_candidates(const Lesson& lesson);
+
+// A fit for each candidate of a lesson, or the reason why there is none.  Without rivals it is the
+// paper's.  With rivals, the candidates that will be chosen between, a load counts as much as the
+// candidate competes on it: a configuration that is three times too slow on large loads need not be
+// predicted well there, it is enough that it is not picked; where it is near the best rival, every
+// per cent decides.
+std::vector<CandidateFit> fit_candidates(const Lesson& lesson, std::span<const int> rivals = {});
+
+// (1 + slower / kContending)^-2, slower = us / fastest_us - 1: a tenth slower counts a quarter.
+inline constexpr double kContending = 0.1;
+double contender_weight(double us, double fastest_us);
 
 }  // namespace ramp

@@ -20,6 +20,8 @@ PolicyKind neighbors();
 PolicyKind nearest_spectrum();
 PolicyKind tile_formula();
 PolicyKind cost_model();
+PolicyKind cost_model_weighted();
+PolicyKind cost_model_extended();
 PolicyKind menu_table();
 PolicyKind cost_model_menu();
 PolicyKind menu_exhaustive();
@@ -43,11 +45,11 @@ std::string_view sight_name(Sight sight) {
 
 const std::vector<PolicyKind>& policy_kinds() {
   static const std::vector<PolicyKind> kinds = {
-      fixed_default(),       vllm_tuner(),        vllm_tuning(),      trace_table(),
-      gpu_table(),           gpu_padding_table(), gpu_active_table(), gpu_peak_table(),
-      gpu_variation_table(), gpu_3d_table(),      neighbors(),        nearest_spectrum(),
-      tile_formula(),        cost_model(),        menu_table(),       cost_model_menu(),
-      menu_exhaustive(),     exhaustive(),
+      fixed_default(),       vllm_tuner(),        vllm_tuning(),         trace_table(),
+      gpu_table(),           gpu_padding_table(), gpu_active_table(),    gpu_peak_table(),
+      gpu_variation_table(), gpu_3d_table(),      neighbors(),           nearest_spectrum(),
+      tile_formula(),        cost_model(),        cost_model_weighted(), cost_model_extended(),
+      menu_table(),          cost_model_menu(),   menu_exhaustive(),     exhaustive(),
   };
   return kinds;
 }

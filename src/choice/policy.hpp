@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "choice/extended_model.hpp"
 #include "choice/menu.hpp"
 
 namespace ramp {
@@ -46,7 +47,8 @@ enum class Sight {
 std::string_view sight_name(Sight sight);
 
 struct PolicyOptions {
-  MenuOptions menu;  // of the policies that serve a menu
+  MenuOptions menu;                                  // of the policies that serve a menu
+  std::vector<std::string> terms = default_terms();  // of cost-model-extended
 };
 
 struct PolicyKind {

@@ -2,6 +2,7 @@
 // `ramp eval`: every policy on held-out passes (Section 4.2; what the columns mean is in
 // choice/evaluate.hpp).
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <memory>
@@ -18,18 +19,18 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string measurements, policies = "all";
+  std::string measurements, policies = "all",
+                            terms = fmt::format("{}", fmt::join(default_terms(), ","));
   EvaluateOptions evaluate;
   MenuFlags menu;
   bool as_json = false;
 };
 
-std::vector<std::string> policy_names(const std::string& text) {
+std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> names;
-  if (text == "all") return names;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
-    names.push_back(policy_kind(text.substr(at, end - at)).name);
+    names.push_back(text.substr(at, end - at));
     at = end + 1;
   }
   return names;
@@ -149,7 +150,9 @@ void print(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& me
 
 void run(Options options) {
   const MeasuredSpace space = read_measured(options.measurements);
-  options.evaluate.policies = policy_names(options.policies);
+  if (options.policies != "all") options.evaluate.policies = split_at_commas(options.policies);
+  options.evaluate.policy.terms.clear();
+  if (options.terms != "none") options.evaluate.policy.terms = split_at_commas(options.terms);
   options.evaluate.policy.menu = options.menu.menu();
   const Evaluation evaluation = evaluate(space, options.evaluate);
   const GreedyMenu menu =
@@ -160,6 +163,12 @@ void run(Options options) {
         json_of(space, evaluation, menu).dump(2, ' ', false, json::error_handler_t::replace));
   else
     print(space, evaluation, menu);
+}
+
+std::string described_terms() {
+  Table table({"<", "<"});
+  for (const ExtraTerm& term : extra_terms()) table.add({term.name, term.counts});
+  return table.text();
 }
 
 std::string described_policies() {
@@ -175,14 +184,14 @@ void add_eval(CLI::App& app) {
   CLI::App* verb =
       app.add_subcommand("eval", "Compare ways of choosing a configuration on held-out passes");
   auto options = std::make_shared<Options>();
-  std::vector<std::string> names;
-  for (const PolicyKind& kind : policy_kinds()) names.push_back(kind.name);
   verb->add_option("measurements", options->measurements, "a .rmeas of `ramp profile`")->required();
   verb->add_option("--policies", options->policies,
                    "all, or names from the list below, as cost-model,gpu-table")
       ->capture_default_str();
   verb->add_option("--baseline", options->evaluate.baseline, "the policy that speedups are over")
-      ->check(CLI::IsMember(names))
+      ->capture_default_str();
+  verb->add_option("--terms", options->terms,
+                   "of cost-model-extended, from the list below; or none")
       ->capture_default_str();
   add_menu_flags(*verb, options->menu);
   verb->add_option("--large", options->evaluate.large_batch,
@@ -202,6 +211,9 @@ void add_eval(CLI::App& app) {
       "\nSees: batch, known before the launch; GPU's count and load, known on the GPU after "
       "routing; "
       "times, a bound that can't be served.\n\n"
+      "Terms beside Eq. 3's fixed cost, waves, tiles and active experts:\n" +
+      described_terms() +
+      "\n"
       "Examples:\n"
       "  ramp eval olmoe_ep8.rmeas\n"
       "  ramp eval olmoe_ep8.rmeas --policies cost-model,gpu-table --baseline trace-table --json");

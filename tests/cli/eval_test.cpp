@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "choice/policy.hpp"
 #include "tests/cli/choice_program.hpp"
 
 namespace ramp {
@@ -16,9 +17,12 @@ nlohmann::json row(const nlohmann::json& document, const std::string& name) {
 TEST(EvalVerb, ComparesEveryPolicy) {
   const Said said = ramp_says("eval " + synthetic_measurements());
   ASSERT_EQ(said.code, 0) << said.err;
-  for (const char* name : {"fixed", "vllm-tuning", "trace-table", "gpu-table", "cost-model",
-                           "cost-model-menu", "menu-table", "menu-exhaustive", "exhaustive"})
-    EXPECT_NE(said.out.find(name), std::string::npos) << said.out;
+  const std::string help = ramp_says("eval --help").out;
+  for (const PolicyKind& kind : policy_kinds()) {
+    EXPECT_NE(said.out.find("  " + kind.name + " "), std::string::npos) << said.out;
+    EXPECT_NE(help.find(kind.name + " "), std::string::npos) << help;
+    EXPECT_NE(help.find(kind.summary), std::string::npos) << help;
+  }
   EXPECT_NE(said.out.find("SIMULATED"), std::string::npos);
   EXPECT_NE(said.out.find("Menu, greedy"), std::string::npos);
 }
@@ -32,6 +36,27 @@ TEST(EvalVerb, JsonHoldsTheFiguresAndTheCostModelIsNearTheBound) {
   EXPECT_DOUBLE_EQ(row(document, "vllm-tuning").at("all").at("speedup").get<double>(), 1);
   EXPECT_LE(document.at("menu").at("entries").size(), 4u);
   EXPECT_EQ(document.at("passes").at("test"), 40);
+  for (const auto& policy : document.at("policies")) {
+    const auto& all = policy.at("all");
+    EXPECT_LE(all.at("gap_interval")[0].get<double>(), all.at("gap").get<double>()) << policy;
+    EXPECT_GE(all.at("gap_interval")[1].get<double>(), all.at("gap").get<double>()) << policy;
+    EXPECT_EQ(policy.at("bytes").get<int>() == 0, policy.at("oracle").get<bool>()) << policy;
+  }
+  EXPECT_EQ(row(document, "gpu-table").at("sees"), "GPU's count");
+}
+
+TEST(EvalVerb, TakesTheTermsOfTheExtendedModel) {
+  const std::string command =
+      "eval " + synthetic_measurements() + " --json --policies cost-model-extended --terms ";
+  const Said none = ramp_says(command + "none"), two = ramp_says(command + "reread,floor");
+  ASSERT_EQ(none.code, 0) << none.err;
+  ASSERT_EQ(two.code, 0) << two.err;
+  EXPECT_GT(row(two.json(), "cost-model-extended").at("bytes").get<int>(),
+            row(none.json(), "cost-model-extended").at("bytes").get<int>());
+  const Said unknown = ramp_says(command + "phase-of-the-moon");
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_NE(unknown.err.find("makespan"), std::string::npos) << unknown.err;
+  EXPECT_EQ(ramp_says("eval " + synthetic_measurements() + " --baseline nobody").code, 1);
 }
 
 TEST(EvalVerb, TakesSomePoliciesAndAnotherBaseline) {

@@ -17,8 +17,9 @@ int Ranked::cheapest(std::span<const int> load) const {
   return best;
 }
 
-Ranked rank_by_cost_model(const Lesson& lesson, std::span<const int> candidates) {
-  const std::vector<CandidateFit> fits = fit_candidates(lesson);
+Ranked rank_by_cost_model(const Lesson& lesson, std::span<const int> candidates,
+                          std::span<const int> rivals) {
+  const std::vector<CandidateFit> fits = fit_candidates(lesson, rivals);
   Ranked ranked;
   for (int c : candidates)
     if (fits[c].fitted) ranked.entries.push_back({c, lesson.candidates[c].grid, fits[c].fit.theta});

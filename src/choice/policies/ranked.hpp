@@ -23,7 +23,9 @@ struct Ranked {
   std::size_t bytes() const { return entries.size() * sizeof(MenuEntry); }
 };
 
-// Candidates that could not be fitted are left out; throws Error when none could.
-Ranked rank_by_cost_model(const Lesson& lesson, std::span<const int> candidates);
+// Candidates that could not be fitted are left out; throws Error when none could.  rivals: as in
+// fit_candidates.
+Ranked rank_by_cost_model(const Lesson& lesson, std::span<const int> candidates,
+                          std::span<const int> rivals = {});
 
 }  // namespace ramp
