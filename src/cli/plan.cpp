@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ramp plan`: make a plan of measurements, show one, explain what it does with a load, verify it.
+// `ramp plan`: make a plan of measurements, show one, explain what it does with a load, verify it;
+// plan_diff.cpp compares two.
 #include <fmt/core.h>
 
-#include <charconv>
 #include <cmath>
 #include <memory>
 
 #include "base/error.hpp"
 #include "choice/explain.hpp"
 #include "choice/tune.hpp"
+#include "cli/load_input.hpp"
 #include "cli/measured_input.hpp"
+#include "cli/plan_diff.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
 #include "gpu/cubin_cache.hpp"
 #include "kernels/ffn/program.hpp"
 #include "kernels/ffn/space.hpp"
 #include "problem/catalog.hpp"
-#include "problem/text_file.hpp"
 #include "runtime/kernels.hpp"
 
 namespace ramp::cli {
@@ -107,48 +108,6 @@ void show(const Options& options) {
 
 // ---- explain
 
-std::vector<int> parse_counts(const std::string& text, const std::string& field) {
-  std::vector<int> counts;
-  const char *at = text.data(), *end = at + text.size();
-  while (at != end) {
-    if (std::string_view(" \t\r,[]").find(*at) != std::string_view::npos) {
-      ++at;
-      continue;
-    }
-    int value = 0;
-    const auto [next, status] = std::from_chars(at, end, value);
-    if (status != std::errc() || value < 0 || counts.size() >= static_cast<size_t>(kMaxExperts))
-      throw Error(field, fmt::format("'{}'", text.substr(at - text.data(), 40)),
-                  fmt::format("up to {} whole numbers from 0, as 8,8,0,30", kMaxExperts),
-                  "give the tokens of each local expert");
-    counts.push_back(value);
-    at = next;
-  }
-  return counts;
-}
-
-// One load a line; empty lines and those that begin with # are passed over.
-std::vector<std::vector<int>> read_loads(const Options& options) {
-  if (options.load.empty() == options.counts_file.empty())
-    throw Error("--load, --counts-file", options.load.empty() ? "neither" : "both", "one of them",
-                "say --load 8,8,0,30,... with the tokens of each local expert");
-  if (!options.load.empty()) return {parse_counts(options.load, "--load")};
-  std::vector<std::vector<int>> loads;
-  const std::string text = read_whole_file(options.counts_file, "counts", 4 << 20);
-  int number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    at = end + 1;
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos || line[0] == '#') continue;
-    loads.push_back(parse_counts(line, fmt::format("{}:{}", options.counts_file, number)));
-  }
-  if (loads.empty())
-    throw Error(options.counts_file, "no load", "one load a line", "write 8,8,0,30,... in it");
-  return loads;
-}
-
 json explanation_json(const Plan& plan, const Explanation& e) {
   json out = {{"load", e.load},         {"pairs", e.pairs},   {"entry", e.ranked[0].entry},
               {"because", e.because},   {"tokens", e.tokens}, {"tokens_assumed", e.tokens_assumed},
@@ -201,7 +160,7 @@ void print_explanation(const Plan& plan, const Explanation& e) {
 }
 
 void explain_loads(const Options& options) {
-  const std::vector<std::vector<int>> loads = read_loads(options);
+  const std::vector<std::vector<int>> loads = read_loads(options.load, options.counts_file);
   const Plan plan = open_plan(options);
   json out = json::array();
   for (size_t i = 0; i < loads.size(); ++i) {
@@ -302,7 +261,7 @@ void add_plan_file(CLI::App* part, Options& options) {
 }  // namespace
 
 void add_plan(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("plan", "Make, show, explain and verify plans");
+  CLI::App* verb = app.add_subcommand("plan", "Make, show, explain, verify and compare plans");
   verb->require_subcommand(1);
   auto options = std::make_shared<Options>();
 
@@ -340,6 +299,8 @@ void add_plan(CLI::App& app) {
   verify_part->footer(
       "Example:\n  ramp plan verify olmoe_ep8.plan.json\n  ramp plan verify --compile "
       "olmoe_ep8.plan.json");
+
+  add_plan_diff(*verb);
 
   verb->footer(
       "Example:\n  ramp plan make olmoe_ep8.rmeas -o olmoe_ep8.plan.json && ramp plan show "
