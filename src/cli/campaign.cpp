@@ -18,7 +18,6 @@
 #include "base/error.hpp"
 #include "cli/device_timer.hpp"
 #include "cli/progress.hpp"
-#include "problem/placement.hpp"
 #include "problem/sample.hpp"
 #include "problem/trace_file.hpp"
 #include "problem/trace_generate.hpp"
@@ -117,8 +116,8 @@ RoutingTrace routing_of(const CampaignFlags& flags, const Model* model) {
   if (!model)
     throw Error("--model", "nothing", "the model to generate routing for",
                 "add --model NAME (`ramp catalog` lists them)");
-  fmt::print(stderr, "generating routing calibrated to the paper's imbalance ({})\n",
-             flags.generate);
+  fmt::print(stderr, "generating routing calibrated to the paper's imbalance ({}): {}\n",
+             flags.generate, calibration_note("generated: " + model->name + " "));
   return generate_trace(generate_options(flags.generate, *model));
 }
 
@@ -133,6 +132,9 @@ Role role_of(Traffic role) {
 Workload workload_of(const SampledTraffic& traffic, const LocalShape& shape) {
   Workload workload;
   workload.shape = shape;
+  for (const SampledPass& sampled : traffic.passes)
+    for (const ExpertLoad& load : sampled.counts)  // replicas make GPUs hold more
+      workload.shape.experts = std::max(workload.shape.experts, static_cast<int>(load.size()));
   workload.gpus = traffic.gpus;
   workload.provenance.routing = traffic.routing;
   std::map<std::vector<int>, int> place;
@@ -142,7 +144,7 @@ Workload workload_of(const SampledTraffic& traffic, const LocalShape& shape) {
                       .domain = sampled.domain,
                       .role = role_of(sampled.role)};
     for (ExpertLoad load : sampled.counts) {
-      load.resize(static_cast<std::size_t>(shape.experts), 0);
+      load.resize(static_cast<std::size_t>(workload.shape.experts), 0);
       std::sort(load.rbegin(), load.rend());
       if (load.front() == 0) {
         pass.load_of_gpu.push_back(-1);
@@ -186,11 +188,6 @@ Job job_of(const CampaignFlags& flags) {
     check_runs(*model);
   }
   Layout layout = parse_layout(flags.layout);
-  if (flags.placement == "balanced")
-    layout = with_balanced_placement(std::move(layout), expected_loads(trace, flags.held_out));
-  else if (!flags.placement.empty())
-    layout = with_placement_file(std::move(layout), model->shape.experts, flags.placement);
-
   SampleOptions sample;
   sample.train_passes = flags.train;
   sample.test_passes = flags.test;
@@ -198,6 +195,9 @@ Job job_of(const CampaignFlags& flags) {
   sample.held_out_domain = flags.held_out;
   sample.seed = flags.options.plan.seed;
   if (!flags.rows.empty()) sample.layers = parse_numbers("--rows", flags.rows, 4096);
+  layout = flags.placement.place(std::move(layout), trace, sample);
+  TestTrafficOptions test = flags.test_traffic;
+  test.apply(sample);
   const SampledTraffic traffic = sample_traffic(trace, model->shape, layout, sample);
   Job job{workload_of(traffic, widest_shape(model->shape, layout)), flags.output};
   job.workload.provenance.model = model->name;
@@ -242,8 +242,8 @@ class CampaignDisplay {
 void add_campaign_flags(CLI::App& app, CampaignFlags& flags) {
   add_model_options(app, flags.model);
   app.add_option("--layout", flags.layout, "tpN or epN")->capture_default_str();
-  app.add_option("--placement", flags.placement,
-                 "'balanced', or a JSON file: the GPU of each expert");
+  add_placement_options(app, flags.placement);
+  add_test_traffic_options(app, flags.test_traffic);
   app.add_option("--trace", flags.trace, "a .rtrace of recorded routing");
   app.add_option("--generate", flags.generate,
                  "instead: routing calibrated to the paper, as seed=1,passes=10,layers=8");

@@ -8,13 +8,17 @@
 #include <string>
 
 #include "cli/model_options.hpp"
+#include "cli/placement_options.hpp"
+#include "cli/test_traffic_options.hpp"
 #include "lab/profile.hpp"
 
 namespace ramp::cli {
 
 struct CampaignFlags {
   ModelOptions model;
-  std::string layout = "ep8", placement;
+  std::string layout = "ep8";
+  PlacementOptions placement;
+  TestTrafficOptions test_traffic;
   std::string trace;     // a .rtrace, or
   std::string generate;  // "seed=1,passes=20,layers=8"
   int train = 160, test = 80, uniform = 1;

@@ -8,11 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "cli/loads_table.hpp"
 #include "cli/model_options.hpp"
+#include "cli/placement_options.hpp"
 #include "cli/table.hpp"
+#include "cli/test_traffic_options.hpp"
 #include "cli/verbs.hpp"
+#include "problem/calibration.hpp"
 #include "problem/imbalance.hpp"
-#include "problem/placement.hpp"
 #include "problem/sample.hpp"
 #include "problem/trace_file.hpp"
 
@@ -22,7 +25,9 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string trace, layout = "ep8", placement, layers, concurrency, role = "recorded";
+  std::string trace, layout = "ep8", layers, concurrency, role = "recorded";
+  PlacementOptions placement;
+  TestTrafficOptions test;
   ModelOptions model;
   SampleOptions sample;
   int show = 8;
@@ -43,21 +48,6 @@ std::string load_text(const ExpertLoad& load) {
   return load.size() > 16 ? text + " ..." : text;
 }
 
-json json_of(const BalanceRow& row) {
-  json padding = json::object();
-  for (int i = 0; i < 4; ++i) padding[std::to_string(kPaddingRows[i])] = row.padding[i];
-  json out = {{"low", row.low},
-              {"points", row.points},
-              {"median_tokens", row.median_tokens},
-              {"median", row.median},
-              {"p90", row.p90},
-              {"worst", row.worst},
-              {"active_experts", row.active},
-              {"padding", padding}};
-  if (row.high < (1 << 30)) out["high"] = row.high;
-  return out;
-}
-
 void run(const Options& options) {
   const ReadTrace read = read_trace(options.trace);
   if (!read.health.whole()) fmt::print(stderr, "note: {}\n", read.health.text());
@@ -67,12 +57,11 @@ void run(const Options& options) {
   if (shape.intermediate == 0 && !layout.is_expert_parallel())
     throw Error("--model", "a trace that names no model of the catalog",
                 "the model, whose h a tpN layout cuts", "add --model or --config");
-  if (options.placement == "balanced")
-    layout = with_balanced_placement(std::move(layout),
-                                     expected_loads(trace, options.sample.held_out_domain));
-  else if (!options.placement.empty())
-    layout = with_placement_file(std::move(layout), shape.experts, options.placement);
-  const SampledTraffic traffic = sample_traffic(trace, shape, layout, options.sample);
+  SampleOptions sample = options.sample;
+  layout = options.placement.place(std::move(layout), trace, sample);
+  TestTrafficOptions test = options.test;
+  test.apply(sample);
+  const SampledTraffic traffic = sample_traffic(trace, shape, layout, sample);
   std::vector<const SampledPass*> chosen;
   for (const SampledPass& pass : traffic.passes)
     if (options.role == "all" || options.role == text_of(pass.role) ||
@@ -83,18 +72,19 @@ void run(const Options& options) {
     points.push_back(balance_point(pass->tokens, pass->counts));
   const std::vector<BalanceRow> table = balance_table(points);
 
+  const std::string note = calibration_note(traffic.routing);
   if (options.as_json) {
-    json out = {{"trace", options.trace}, {"routing", traffic.routing},
-                {"split", traffic.split}, {"layout", layout.name()},
-                {"gpus", traffic.gpus},   {"imbalance", json::array()},
-                {"passes", json::array()}};
-    for (const BalanceRow& row : table) out["imbalance"].push_back(json_of(row));
+    json out = {{"trace", options.trace},     {"routing", traffic.routing}, {"scores", note},
+                {"split", traffic.split},     {"layout", layout.name()},    {"gpus", traffic.gpus},
+                {"imbalance", json::array()}, {"passes", json::array()}};
+    for (const BalanceRow& row : table) out["imbalance"].push_back(balance_json(row));
     for (std::size_t i = 0; i < chosen.size(); ++i)
       out["passes"].push_back({{"tokens", chosen[i]->tokens},
                                {"prefill_tokens", chosen[i]->prefill_tokens},
                                {"layer", chosen[i]->layer},
                                {"domain", chosen[i]->domain},
                                {"role", text_of(chosen[i]->role)},
+                               {"loop", chosen[i]->loop},
                                {"imbalance", points[i].imbalance},
                                {"counts", chosen[i]->counts}});
     fmt::print("{}\n", out.dump(-1, ' ', false, json::error_handler_t::replace));
@@ -107,6 +97,7 @@ void run(const Options& options) {
                  : fmt::format("h = {} on each of {} GPUs",
                                local_shape(shape, layout, 0).intermediate, layout.gpus),
              traffic.routing, traffic.split);
+  if (!note.empty()) fmt::print("{}\n\n", note);
   Table loads({"pass", "tokens", "<role", "<domain", "layer", "GPU", "pairs", "active",
                "<tokens of its experts"});
   // Evenly over what was sampled, so that small and large passes are seen.
@@ -135,20 +126,10 @@ void run(const Options& options) {
   if (shown > 0)
     fmt::print("Loads, {} of {} (most and least loaded GPU):\n{}\n", shown, chosen.size(),
                loads.text());
-  Table balance({"<tokens of a pass", "loads", "median", "90 %", "worst", "active/GPU", "x8", "x16",
-                 "x32", "x64"});
-  for (const BalanceRow& row : table)
-    balance.add({row.high >= (1 << 30) ? fmt::format("{} and more", row.low)
-                                       : fmt::format("{}-{}", row.low, row.high),
-                 std::to_string(row.points), fmt::format("{:.2f}", row.median),
-                 fmt::format("{:.2f}", row.p90), fmt::format("{:.2f}", row.worst),
-                 fmt::format("{:.1f}", row.active), fmt::format("{:.2f}", row.padding[0]),
-                 fmt::format("{:.2f}", row.padding[1]), fmt::format("{:.2f}", row.padding[2]),
-                 fmt::format("{:.2f}", row.padding[3])});
   fmt::print(
       "Most loaded GPU over the mean, active experts, rows that tiles of 8 to 64 rows compute over "
       "rows used:\n{}",
-      balance.text());
+      balance_text(table));
 }
 
 }  // namespace
@@ -160,8 +141,7 @@ void add_loads(CLI::App& app) {
   SampleOptions& s = options->sample;
   verb->add_option("trace", options->trace, "a .rtrace")->required();
   verb->add_option("--layout", options->layout, "tpN or epN")->capture_default_str();
-  verb->add_option("--placement", options->placement,
-                   "'balanced', or a JSON file: the GPU of each expert");
+  add_placement_options(*verb, options->placement);
   add_model_options(*verb, options->model);
   verb->add_option("--train", s.train_passes, "passes of the group that policies fit on")
       ->capture_default_str();
@@ -180,6 +160,7 @@ void add_loads(CLI::App& app) {
   verb->add_option("--test-share", s.test_share, "share of the requests held out")
       ->capture_default_str();
   verb->add_option("--held-out", s.held_out_domain, "hold out this domain instead");
+  add_test_traffic_options(*verb, options->test);
   verb->add_option("--rows", options->layers,
                    "rows of the trace's layers, e.g. 0,5,10; default all");
   verb->add_option("--role", options->role, "passes to show")
@@ -191,7 +172,9 @@ void add_loads(CLI::App& app) {
   verb->footer(
       "Examples:\n"
       "  ramp loads data/traces/dsv2lite_esft.rtrace --layout ep8\n"
-      "  ramp loads my.rtrace --layout ep16 --placement balanced --held-out math --json");
+      "  ramp loads my.rtrace --layout ep16 --placement balanced --held-out math --json\n"
+      "  ramp loads data/traces/dsv2lite_esft.rtrace --layout ep8 --placement every-128\n"
+      "  ramp loads data/traces/gptoss20b_decode.rtrace --layout ep4 --test-rate 8,16,32");
   verb->callback([options] {
     if (!options->layers.empty())
       options->sample.layers = parse_numbers("--rows", options->layers, 4096);

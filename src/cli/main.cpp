@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   ramp::cli::add_bench(app);
   ramp::cli::add_trace(app);
   ramp::cli::add_loads(app);
+  ramp::cli::add_placement(app);
   ramp::cli::add_fit(app);
   ramp::cli::add_eval(app);
   ramp::cli::add_plan(app);

@@ -7,6 +7,7 @@
 
 #include "lab/measurements.hpp"
 #include "lab/simulated_timer.hpp"
+#include "problem/calibration.hpp"
 
 namespace ramp::cli {
 
@@ -20,14 +21,16 @@ MeasuredSpace read_measured(const std::string& path) {
 
 std::string measured_line(const MeasuredSpace& space) {
   const Provenance& p = space.provenance;
+  const std::string note = calibration_note(p.routing);
   const auto known = [](const std::string& text) { return text.empty() ? "unknown" : text; };
   return fmt::format(
       "{} on {}, {} experts a GPU (d {}, h {}, top {}): {} {} on {} (driver {}, {}), commit {}; "
-      "routing {}",
+      "routing {}{}",
       known(p.model), known(p.layout), space.shape.experts, space.shape.hidden,
       space.shape.intermediate, space.shape.top_k,
       p.gpu == kSimulatedGpu ? "SIMULATED, not measured," : "measured on", known(p.gpu),
-      known(p.date), known(p.driver), known(p.toolkit), known(p.commit), known(p.routing));
+      known(p.date), known(p.driver), known(p.toolkit), known(p.commit), known(p.routing),
+      note.empty() ? "" : "\n" + note);
 }
 
 json provenance_json(const MeasuredSpace& space) {
@@ -41,6 +44,7 @@ json provenance_json(const MeasuredSpace& space) {
             {"hidden", space.shape.hidden},
             {"intermediate", space.shape.intermediate}}},
           {"routing", p.routing},
+          {"calibration_scores", calibration_note(p.routing)},
           {"gpu", p.gpu},
           {"driver", p.driver},
           {"toolkit", p.toolkit},

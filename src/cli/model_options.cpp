@@ -63,4 +63,20 @@ std::vector<int> parse_numbers(const std::string& flag, const std::string& text,
   return out;
 }
 
+std::vector<double> parse_rates(const std::string& flag, const std::string& text) {
+  std::vector<double> out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    double value = 0;
+    const auto [stop, status] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (status != std::errc() || stop != part.data() + part.size() || !(value > 0 && value <= 1e6))
+      throw Error(flag, "'" + part.substr(0, 40) + "'", "numbers above 0, as 8,16,32",
+                  "check the list");
+    out.push_back(value);
+    at = end + 1;
+  }
+  return out;
+}
+
 }  // namespace ramp::cli

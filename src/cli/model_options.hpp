@@ -25,7 +25,9 @@ struct ModelOptions {
 // flag.
 void add_model_options(CLI::App& app, ModelOptions& options, bool positional = false);
 
-// "16,64" or "16 64" on the command line; ranges "1-26" where they make sense.
+// "8,16.5" on the command line: numbers above 0, at most 1e6; and "16,64", whole numbers, with
+// ranges "1-26" where they make sense.
+std::vector<double> parse_rates(const std::string& flag, const std::string& text);
 std::vector<int> parse_numbers(const std::string& flag, const std::string& text, int limit);
 
 }  // namespace ramp::cli

@@ -14,6 +14,7 @@ void add_trace(CLI::App& app) {
   add_trace_generate(*verb);
   add_trace_replay(*verb);
   add_trace_arrivals(*verb);
+  add_trace_calibration(*verb);
 }
 
 }  // namespace ramp::cli

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/model_options.hpp"
 #include "cli/progress.hpp"
@@ -20,7 +21,7 @@ using nlohmann::json;
 
 struct GenerateFlags {
   ModelOptions model;
-  std::string output, calibration, concurrency, domains;
+  std::string output, calibration, concurrency, rates, domains, arrivals;
   GenerateOptions options;
   bool as_json = false;
 };
@@ -32,6 +33,10 @@ void run_generate(GenerateFlags& flags) {
     o.calibration = find_calibration(flags.calibration.empty() ? o.model.name : flags.calibration);
   if (!flags.concurrency.empty())
     o.concurrency = parse_numbers("--concurrency", flags.concurrency, 8192);
+  std::optional<ArrivalTrace> arrivals;
+  if (!flags.arrivals.empty()) o.arrivals = &arrivals.emplace(read_arrivals(flags.arrivals));
+  if (!flags.rates.empty()) o.rates = parse_rates("--rate", flags.rates);
+  if (flags.concurrency.empty() && (o.arrivals || !o.rates.empty())) o.concurrency.clear();
   if (!flags.domains.empty()) {
     o.domains.clear();
     for (std::size_t at = 0; at <= flags.domains.size();) {
@@ -69,6 +74,7 @@ void run_generate(GenerateFlags& flags) {
                              {"kind", text_of(info.kind)},
                              {"calibration", info.calibration},
                              {"seed", info.seed},
+                             {"scores", calibration_note(routing_label(info))},
                              {"layers", info.layers},
                              {"tokens", tokens},
                              {"passes", passes}}));
@@ -76,6 +82,8 @@ void run_generate(GenerateFlags& flags) {
   }
   fmt::print("{}: {} bytes, {} tokens in {} passes, {} layers\n  {}\n  {}\n", flags.output, bytes,
              tokens, passes, info.layers.size(), routing_label(info), info.made);
+  if (const std::string note = calibration_note(routing_label(info)); !note.empty())
+    fmt::print("  {}\n", note);
 }
 
 }  // namespace
@@ -93,6 +101,17 @@ void add_trace_generate(CLI::App& trace) {
   verb->add_option("--domains", flags->domains, "kinds of text; default chat,math,code,knowledge");
   verb->add_option("--concurrency", flags->concurrency,
                    "active requests of the sessions; default 1,4,16,64,160,256");
+  verb->add_option("--rate", flags->rates,
+                   "open-loop sessions instead: requests a second (Poisson), as 8,16,32");
+  verb->add_option("--arrivals", flags->arrivals,
+                   "an open-loop session by an arrival trace, with its lengths");
+  verb->add_option("--speed", o.speed, "the arrival trace's clock runs so much faster")
+      ->capture_default_str();
+  verb->add_option("--pass-ms", o.pass_ms, "open loop: time of a pass")->capture_default_str();
+  verb->add_option("--token-us", o.token_us, "open loop: time that each of its tokens adds")
+      ->capture_default_str();
+  verb->add_option("--max-active", o.max_active, "open loop: requests that run at once; 0: all")
+      ->capture_default_str();
   verb->add_option("--repeats", o.repeats, "sessions of each domain and concurrency")
       ->capture_default_str();
   verb->add_option("--passes", o.passes, "recorded passes of a session")->capture_default_str();
@@ -108,7 +127,11 @@ void add_trace_generate(CLI::App& trace) {
   verb->add_flag("--uniform", o.uniform, "every expert alike, for reference");
   verb->add_option("--seed", o.seed, "another seed, another trace")->capture_default_str();
   verb->add_flag("--json", flags->as_json, "for machines");
-  verb->footer("Example:\n  ramp trace generate qwen3-30b -o qwen3.rtrace --layers 12");
+  verb->footer(
+      "Examples:\n"
+      "  ramp trace generate qwen3-30b -o qwen3.rtrace --layers 12\n"
+      "  ramp trace generate qwen3-30b -o open.rtrace --layers 12 --rate 8,16,32 --burst-share 0\n"
+      "The same seed and domains are the same network: fit on the first, score on the second.");
   verb->callback([flags] { run_generate(*flags); });
 }
 

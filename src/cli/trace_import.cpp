@@ -9,6 +9,7 @@
 
 #include "cli/model_options.hpp"
 #include "cli/trace_verbs.hpp"
+#include "problem/counts_import.hpp"
 #include "problem/trace_file.hpp"
 
 namespace ramp::cli {
@@ -21,16 +22,17 @@ struct ImportFlags {
   ModelOptions model;
   ImportOptions options;
   int level = 19;
+  bool is_counts = false;
   bool as_json = false;
 };
 
 void run_import(ImportFlags& flags) {
   ImportOptions& o = flags.options;
+  o.info.top_k = flags.model.overrides.top_k;
   if (flags.model.given()) {
     // The routing needs E and k alone, so a model without d and h will do.
     o.info.model = flags.model.name;
     o.info.experts = flags.model.overrides.experts;
-    o.info.top_k = flags.model.overrides.top_k;
     if (!flags.model.config.empty()) {
       const Model model = flags.model.model();
       o.info.model = model.name;
@@ -46,7 +48,8 @@ void run_import(ImportFlags& flags) {
   o.is_phase_given = !flags.phase.empty();
   for (const TracePhase phase : {TracePhase::kPrefill, TracePhase::kDecode, TracePhase::kMixed})
     if (flags.phase == text_of(phase)) o.info.phase = phase;
-  const ImportedTrace imported = import_trace(flags.input, o);
+  const ImportedTrace imported =
+      flags.is_counts ? trace_of_counts(read_counts(flags.input), o) : import_trace(flags.input, o);
   write_trace(imported.trace, flags.output, flags.level);
   const ImportReport& r = imported.report;
   const auto bytes = std::filesystem::file_size(flags.output);
@@ -109,13 +112,16 @@ void add_trace_import(CLI::App& trace) {
   verb->add_option("--level", flags->level, "zstd level")
       ->check(CLI::Range(1, 22))
       ->capture_default_str();
+  verb->add_flag("--counts", flags->is_counts,
+                 "the input is counts, [passes, layers, E]: SGLang's recorder, EPLB's window");
   verb->add_flag("--force", flags->options.force,
                  "import what looks wrong; bad ids become padding");
   verb->add_flag("--json", flags->as_json, "for machines");
   verb->footer(
       "Examples:\n"
       "  ramp trace import ids.npy.gz -o olmoe.rtrace --model olmoe\n"
-      "  ramp trace import captures.npz -o my.rtrace --E 128 --order token-layer-k --phase decode");
+      "  ramp trace import captures.npz -o my.rtrace --E 128 --order token-layer-k --phase decode\n"
+      "  ramp trace import counts.npz -o r1.rtrace --counts --model deepseek-r1");
   verb->callback([flags] { run_import(*flags); });
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/table.hpp"
 #include "cli/trace_verbs.hpp"
+#include "problem/calibration.hpp"
 #include "problem/trace_file.hpp"
 #include "problem/trace_format.hpp"
 
@@ -73,6 +74,8 @@ json describe(const RoutingTrace& trace) {
   out["requests"] = trace.requests.size();
   out["passes"] = trace.passes();
   out["domains"] = json::array();
+  if (trace.info.kind == TraceKind::kGenerated)
+    out["scores"] = calibration_note(routing_label(trace.info));
   const auto counts = count_domains(trace);
   for (std::size_t d = 0; d < counts.size(); ++d)
     out["domains"].push_back({{"name", trace.domains[d]},
@@ -92,6 +95,8 @@ void print_description(const RoutingTrace& trace) {
              trace.passes(), text_of(info.id_space));
   if (info.kind == TraceKind::kGenerated)
     fmt::print("  calibration {}, seed {}\n", info.calibration, info.seed);
+  if (const std::string note = calibration_note(routing_label(info)); !note.empty())
+    fmt::print("  {}\n", note);
   if (!info.source.empty()) fmt::print("  source: {}\n", info.source);
   if (!info.licence.empty()) fmt::print("  licence: {}\n", info.licence);
   if (!info.made.empty()) fmt::print("  made: {}\n", info.made);

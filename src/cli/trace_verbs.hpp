@@ -15,6 +15,7 @@ void add_trace_info(CLI::App& trace);
 void add_trace_generate(CLI::App& trace);
 void add_trace_replay(CLI::App& trace);
 void add_trace_arrivals(CLI::App& trace);
+void add_trace_calibration(CLI::App& trace);
 
 // What a trace is and holds, as `info` and `import` show it.
 nlohmann::json describe(const RoutingTrace& trace);

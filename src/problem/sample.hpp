@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "problem/arrivals.hpp"
 #include "problem/layout.hpp"
 #include "problem/load.hpp"
+#include "problem/placement.hpp"
 #include "problem/trace.hpp"
 
 namespace ramp {
@@ -37,6 +39,18 @@ struct SampleOptions {
   double test_share = 0.5;
   std::string held_out_domain;  // the test group is this domain and nothing else
   std::vector<int> layers;      // rows of the trace; empty: all
+  // Re-balance the experts every so many passes, on the passes before (0: the layout's own
+  // placement), with replicas of hot experts where it says so.
+  int rebalance_every = 0;
+  ReplicaOptions replicas;
+  // The test group is served by open loops (serving.hpp), as in the paper's Table 3: Poisson at
+  // each rate, and one that follows arrivals.  Passes come as they come: small ones more often.
+  std::vector<double> test_rates;
+  const ArrivalTrace* test_arrivals = nullptr;
+  double speed = 1, pass_ms = 20, token_us = 0;
+  int max_active = 256;
+  // The test group is this trace, of the same network, and all of the other is for training.
+  const RoutingTrace* test_trace = nullptr;
   std::uint64_t seed = 1;
 };
 
@@ -46,6 +60,7 @@ struct SampledPass {
   int prefill_tokens = 0;  // of them in prompts
   int layer = -1;          // decoder layer; -1 for uniform routing
   std::string domain;      // "mixed" for several, "uniform"
+  std::string loop;        // "closed 64", "open 16/s", "recorded"; a burst has "+ prompts"
   Traffic role = Traffic::kTrain;
   std::vector<ExpertLoad> counts;  // [gpu][local expert]: n_e
 };

@@ -5,8 +5,8 @@
 // The router's logit of an expert is a sum of normal vectors: its popularity in the layer, in the
 // domain, a drift from pass to pass, the request's own taste; plus Gumbel noise a token, and a
 // token takes its k largest (docs/traces.md has the formula, and how the numbers were fitted).
-// Traffic is continuous batching in sessions: one domain, a fixed number of active requests,
-// prompts that ride in the pass that admits them.
+// Traffic is continuous batching in sessions of one domain each: a fixed number of active requests,
+// or an open loop.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "problem/arrivals.hpp"
+#include "problem/calibration.hpp"
 #include "problem/catalog.hpp"
 #include "problem/trace.hpp"
 
 namespace ramp {
-
-// Standard deviations of the logit's parts, and the shape of the popularities.
-struct Calibration {
-  std::string model;      // catalog name
-  double popularity = 0;  // s_g, never changes
-  double domain = 0;      // s_d, one vector a domain
-  double drift = 0;       // s_p, AR(1) over passes
-  double request = 0;     // s_r, one vector a request
-  // Neighbours inside blocks of E/8 experts: above 0 they go together, below 0 against each other.
-  double block = 0;
-  double tail = 0;           // fattens the upper tail of popularity and domain
-  double drift_passes = 64;  // time constant of the drift
-};
-
-std::span<const Calibration> calibrations();
-// DeepSeek-R1 has DeepSeek-V3's.  Throws Error, with the list, for a model without one.
-const Calibration& find_calibration(const std::string& model);
 
 struct GenerateOptions {
   Model model;
@@ -44,6 +29,12 @@ struct GenerateOptions {
   // A session for each domain, concurrency and repeat; its own requests, the layer's and domain's
   // popularity shared.
   std::vector<int> concurrency = {1, 4, 16, 64, 160, 256};
+  // Open-loop sessions beside them (serving.hpp says what these are): one a rate, requests of the
+  // domain's lengths; one that follows the arrivals, with theirs.
+  std::vector<double> rates;
+  const ArrivalTrace* arrivals = nullptr;
+  double speed = 1, pass_ms = 20, token_us = 0;
+  int max_active = 256;
   int repeats = 2;
   int passes = 20;           // recorded of each session
   int stride = 4;            // passes of the server between two recorded ones

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/cli/run_program.hpp"
 #include "tests/problem/small_trace.hpp"
@@ -55,12 +56,28 @@ TEST(LoadsVerb, TakesPlacementsTensorParallelismAndAHeldOutDomain) {
   for (const json& pass : tp["passes"]) EXPECT_EQ(pass["counts"][0], pass["counts"][10]);
 }
 
+TEST(LoadsVerb, ReBalancesAndScoresOnOpenLoops) {
+  const ProgramRun run = run_ramp("loads " + kTrace +
+                                  " --layout ep8 --placement every-32 --replicas 16 --train 20 "
+                                  "--test 20 --concurrency 64 --test-rate 8,32 --json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const json out = json::parse(run.out);
+  EXPECT_EQ(out["layout"], "ep8+every32+replicas16");
+  std::set<std::string> loops;
+  for (const json& pass : out["passes"])
+    if (pass["role"] == "test") loops.insert(pass["loop"]);
+  EXPECT_EQ(loops, (std::set<std::string>{"open 8/s", "open 32/s"}));
+}
+
 TEST(LoadsVerb, RefusesWhatDoesNotFit) {
   EXPECT_EQ(run_ramp("loads " + kTrace + " --layout tp2").code, 1);
   EXPECT_EQ(run_ramp("loads " + kTrace + " --layout ep65").code, 1);
   EXPECT_EQ(run_ramp("loads " + kTrace + " --model olmoe").code, 1);
   EXPECT_EQ(run_ramp("loads " + kTrace + " --held-out poetry").code, 1);
   EXPECT_EQ(run_ramp("loads " + kTrace + " --train -1").code, 1);
+  EXPECT_EQ(run_ramp("loads " + kTrace + " --placement every-x").code, 1);
+  EXPECT_EQ(run_ramp("loads " + kTrace + " --replicas 3").code, 1);
+  EXPECT_EQ(run_ramp("loads " + kTrace + " --test-rate 8,x").code, 1);
   EXPECT_EQ(run_ramp("loads").code, 2);
 }
 

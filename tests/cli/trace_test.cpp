@@ -86,9 +86,68 @@ TEST(TraceVerb, GeneratesALabelledTrace) {
   EXPECT_EQ(info["seed"], 5);
   EXPECT_EQ(info["passes"], 4 * 2 * 4);
   EXPECT_NE(info["calibration"].get<std::string>().find("olmoe"), std::string::npos);
+  EXPECT_NE(info["scores"].get<std::string>().find("Table 7"), std::string::npos);
   const ProgramRun no_calibration = run_ramp("trace generate kimi-k2" + flags);
   EXPECT_EQ(no_calibration.code, 1);
   EXPECT_NE(no_calibration.err.find("--calibration"), std::string::npos);
+}
+
+TEST(TraceVerb, ImportsCountsOfPasses) {
+  TestFolder folder;
+  write_bytes(folder / "c.json",
+              R"({"logical_count": [[[2,1,1,0],[0,2,1,1]],[[1,1,0,0],[1,0,1,0]]]})");
+  const std::string out = (folder / "c.rtrace").string();
+  const ProgramRun run = run_ramp("trace import " + (folder / "c.json").string() + " -o " + out +
+                                  " --counts --k 2 --json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const json info = json::parse(run_ramp("trace info " + out + " --json").out);
+  EXPECT_EQ(info["tokens"], 3);
+  EXPECT_EQ(info["passes"], 2);
+  EXPECT_EQ(info["experts"], 4);
+  EXPECT_NE(info["made"].get<std::string>().find("loads are exact"), std::string::npos);
+  write_bytes(folder / "dump.pt", "\x80\x02}q.");
+  const ProgramRun pickle =
+      run_ramp("trace import " + (folder / "dump.pt").string() + " -o " + out + " --counts --k 2");
+  EXPECT_EQ(pickle.code, 1);
+  EXPECT_NE(pickle.err.find("torch.load"), std::string::npos) << pickle.err;
+}
+
+TEST(TraceVerb, DescribesArrivalsAndReplaysThem) {
+  TestFolder folder;
+  write_bytes(folder / "azure.csv",
+              "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00.0,300,4\n"
+              "2023-11-16 18:00:02.0,10,1\n");
+  const std::string own = (folder / "own.csv").string();
+  const ProgramRun described = run_ramp("trace arrivals " + (folder / "azure.csv").string() +
+                                        " -o " + own + " --source here --licence MIT --json");
+  ASSERT_EQ(described.code, 0) << described.err;
+  const json out = json::parse(described.out);
+  EXPECT_EQ(out["format"], "azure");
+  EXPECT_EQ(out["rate"], 0.5);
+  EXPECT_EQ(out["quantiles"]["prompt tokens"]["0.5"], 155);
+  const std::string trace = shipped("gptoss20b_decode.rtrace");
+  const ProgramRun replay =
+      run_ramp("trace replay " + trace + " --arrivals " + own + " --budget 256 --passes 6 --json");
+  ASSERT_EQ(replay.code, 0) << replay.err;
+  const json passes = json::parse(replay.out);
+  EXPECT_EQ(passes["sizes"], json({256, 44, 1, 1, 1, 10}));
+  EXPECT_NE(passes["loop"].get<std::string>().find("open loop: own"), std::string::npos);
+  write_bytes(folder / "bad.csv", "when,what\n1,2\n");
+  const ProgramRun bad = run_ramp("trace arrivals " + (folder / "bad.csv").string());
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_NE(bad.err.find("ContextTokens"), std::string::npos) << bad.err;
+  EXPECT_EQ(run_ramp("trace replay " + trace + " --rate 8 --pass-ms 0").code, 1);
+}
+
+TEST(TraceVerb, ShowsTheCalibrationsScoresBesideThePaper) {
+  const json scores = json::parse(run_ramp("trace calibration deepseek-r1 --json").out);
+  int compared = 0;
+  for (const json& score : scores) {
+    EXPECT_EQ(score["model"], "deepseek-v3");
+    compared += !score["paper"].is_null();
+  }
+  EXPECT_EQ(compared, 3 + 4);  // Tables 6 and 7
+  EXPECT_EQ(run_ramp("trace calibration kimi-k2").code, 1);
 }
 
 TEST(TraceVerb, ReplaysRequestsIntoPasses) {

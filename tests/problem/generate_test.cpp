@@ -145,6 +145,36 @@ TEST(Generate, SessionsShareNoRequestSoThatHalfOfThemCanBeHeldOut) {
   EXPECT_NE(traffic.routing.find("generated"), std::string::npos);
 }
 
+// The same seed and domains are the same network, whatever the loops are.
+TEST(Generate, OpenLoopsServeTheSameNetwork) {
+  GenerateOptions closed = calibrated("olmoe", 4, 6, 9);
+  GenerateOptions open = closed;
+  open.concurrency.clear();
+  open.rates = {30};
+  open.pass_ms = 10;
+  const auto popularity = [](const RoutingTrace& trace) {
+    std::vector<double> share(64, 0.0);
+    for (const std::int16_t id : trace.ids)
+      share[id] += 1.0 / static_cast<double>(trace.ids.size());
+    return share;
+  };
+  const RoutingTrace a = generate_trace(closed), b = generate_trace(open);
+  EXPECT_NE(b.info.made.find("open 30/s"), std::string::npos) << b.info.made;
+  // 30 a second, some 370 answer tokens of 10 ms each: 110 active.
+  const double mean = static_cast<double>(b.tokens()) / b.passes();
+  EXPECT_GT(mean, 70);
+  EXPECT_LT(mean, 190);
+  open.seed = 10;
+  const RoutingTrace c = generate_trace(open);
+  const auto pa = popularity(a), pb = popularity(b), pc = popularity(c);
+  double same = 0, other = 0;
+  for (int e = 0; e < 64; ++e) {
+    same += std::abs(pa[e] - pb[e]);
+    other += std::abs(pa[e] - pc[e]);
+  }
+  EXPECT_LT(same, 0.5 * other);
+}
+
 TEST(Generate, RefusesAModelWithoutACalibrationAndNamesTheWay) {
   const std::string error = error_of([] { find_calibration("kimi-k2"); });
   EXPECT_NE(error.find("--calibration"), std::string::npos) << error;

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "problem/arrivals.hpp"
+#include "problem/counts_import.hpp"
 #include "problem/model_config.hpp"
 #include "problem/npy.hpp"
 #include "problem/trace_file.hpp"
@@ -120,6 +122,22 @@ TEST(Mutations, OfRecordsAreErrors) {
       {R"({"experts":8,"top_k":2,"layers":[1,2],"request_offsets":[0,7,20],"request_domain":["a","b"]})",
        R"({"experts":8,"phase":"prefill","pass_offsets":[0,7,20],"request_offsets":[0,20],"request_prompt":[3]})"},
       [&](const std::string& text) { import_npy(npy, text, {}); });
+}
+
+TEST(Mutations, OfArrivalsAndCountsAreErrors) {
+  bombard({"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,374,44\n2023-11-16 "
+           "18:17:04,396,109\n",
+           "# source: x\nt_s,prompt_tokens,output_tokens\n0,1,2\n1.5,3,4\n",
+           "{\"timestamp\": 0, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": "
+           "[1]}\n{\"timestamp\": 30, \"input_length\": 1, \"output_length\": 2}\n"},
+          [](const std::string& text) { parse_arrivals(text, "a"); });
+  ImportOptions options;
+  options.info.top_k = 2;
+  bombard({R"({"logical_count": [[[2,1,1],[0,2,2]],[[1,1,0],[1,0,1]]]})",
+           R"({"expert_load_window": [[[2,0,1,1]]], "physical_to_logical_map": [0,1,2,1]})"},
+          [&](const std::string& text) {
+            check_trace(trace_of_counts(parse_counts(text, "a"), options).trace);
+          });
 }
 
 TEST(Mutations, OfModelConfigsAreErrors) {

@@ -276,6 +276,91 @@ TEST(ShippedTraces, DeepSeekV2LiteIsAsUnbalancedAsThePapersModelOfTheSameE) {
   }
 }
 
+// Table 3's traffic: fitted on closed loops, scored on open ones, without a request in common.
+TEST(Sample, ScoresOnOpenLoops) {
+  const RoutingTrace trace = request_trace(std::vector<int>(60, 30));
+  ArrivalTrace arrivals;
+  arrivals.name = "afternoon";
+  for (int i = 0; i < 200; ++i) arrivals.requests.push_back({i * 0.05, 40, 10});
+  SampleOptions options = few();
+  options.test_rates = {50, 200};
+  options.test_arrivals = &arrivals;
+  const SampledTraffic traffic = sample_traffic(trace, kShape, parse_layout("ep4"), options);
+  std::map<std::string, int> loops;
+  for (const SampledPass& pass : traffic.passes) {
+    if (pass.role == Traffic::kTest) ++loops[pass.loop];
+    if (pass.role == Traffic::kTrain) {
+      EXPECT_TRUE(pass.loop.starts_with("closed")) << pass.loop;
+    }
+  }
+  EXPECT_EQ(loops.size(), 3u);
+  EXPECT_GT(loops["open 50/s"], 0);
+  EXPECT_GT(loops["open 200/s"], 0);
+  EXPECT_GT(loops["open afternoon at 1x"], 0);
+  EXPECT_NE(traffic.split.find("open loops"), std::string::npos);
+  EXPECT_THROW(sample_traffic(pass_trace(4, 3, 10), kShape, parse_layout("ep4"), options), Error);
+}
+
+TEST(Sample, ScoresOnAnotherTraceAndNamesBoth) {
+  const RoutingTrace trace = request_trace(std::vector<int>(20, 30));
+  RoutingTrace other = pass_trace(4, 3, 10);
+  other.info.kind = TraceKind::kGenerated;
+  other.info.calibration = "olmoe (g 1)";
+  SampleOptions options = few();
+  options.test_trace = &other;
+  const SampledTraffic traffic = sample_traffic(trace, kShape, parse_layout("ep4"), options);
+  EXPECT_EQ(traffic.routing, "recorded: a test; scored on generated: olmoe (g 1), seed 0");
+  std::map<Traffic, int> roles;
+  for (const SampledPass& pass : traffic.passes) {
+    ++roles[pass.role];
+    EXPECT_EQ(pass.loop == "recorded", pass.role == Traffic::kTest);
+  }
+  EXPECT_EQ(roles[Traffic::kTrain], options.train_passes);
+  EXPECT_EQ(roles[Traffic::kTest], options.test_passes);
+  EXPECT_EQ(roles[Traffic::kUniform], 18);
+  other.info.layers = {7, 9};
+  EXPECT_THROW(sample_traffic(trace, kShape, parse_layout("ep4"), options), Error);
+}
+
+TEST(Placement, ReBalancedFollowsThePassesBefore) {
+  const ReadTrace read =
+      read_trace(std::string(RAMP_SOURCE_DIR) + "/data/traces/dsv2lite_esft.rtrace");
+  SampleOptions options = few();
+  options.uniform_draws = 0;
+  options.concurrency = {128};
+  options.prefill_share = options.mixed_share = 0;
+  const auto median_imbalance = [&](int every, int replicas) {
+    options.rebalance_every = every;
+    options.replicas.redundant = replicas;
+    std::vector<double> imbalance;
+    for (const SampledPass& pass :
+         sample_traffic(read.trace, find_model("dsv2-lite").shape, parse_layout("ep8"), options)
+             .passes) {
+      long long pairs = 0;
+      for (const ExpertLoad& load : pass.counts) pairs += pairs_of(load);
+      EXPECT_EQ(pairs, 6ll * pass.tokens);
+      imbalance.push_back(imbalance_of(pass.counts));
+    }
+    return median(imbalance);
+  };
+  const double contiguous = median_imbalance(0, 0), every = median_imbalance(64, 0);
+  EXPECT_LT(every, contiguous - 0.1);
+  EXPECT_LT(median_imbalance(64, 16), every + 0.02);
+}
+
+// A recorded session's first block has nothing to be balanced on.
+TEST(Placement, ReBalancedRecordedPassesNeedABlockBefore) {
+  SampleOptions options = few();
+  options.rebalance_every = 4;
+  const SampledTraffic traffic =
+      sample_traffic(pass_trace(8, 3, 10), kShape, parse_layout("ep4"), options);
+  EXPECT_GT(traffic.passes.size(), 18u);
+  options.rebalance_every = 10;
+  const std::string error =
+      error_of([&] { sample_traffic(pass_trace(8, 3, 10), kShape, parse_layout("ep4"), options); });
+  EXPECT_NE(error.find("longest session, 10"), std::string::npos) << error;
+}
+
 TEST(Placement, BalancedFromTheTraceLowersTheImbalanceOfThatTrace) {
   const ReadTrace read =
       read_trace(std::string(RAMP_SOURCE_DIR) + "/data/traces/dsv2lite_esft.rtrace");
