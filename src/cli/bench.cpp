@@ -18,7 +18,9 @@
 #include "cli/progress.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
+#include "kernels/ffn/program.hpp"
 #include "kernels/ffn/space.hpp"
+#include "kernels/ffn/whole.h"
 #include "lab/bench_records.hpp"
 #include "runtime/default_menu.hpp"
 #include "runtime/layer_bench.hpp"
@@ -35,7 +37,7 @@ struct Options {
   std::string loads = "uniform", trace, policy, plan, menu, json, configs, pairs;
   std::vector<std::string> theta;
   std::string forced;
-  bool foreign_router = false;
+  bool foreign_router = false, one_launch = false;
   int replays = 21, device = 0;
   std::uint64_t seed = 1;
 };
@@ -154,6 +156,10 @@ BenchChoice with_planned(const Session& s, const std::vector<FfnConfig>& menu) {
   return choice;
 }
 
+Launches launches_of(const Options& o) {
+  return o.one_launch ? Launches::kOneOrTwo : Launches::kTwo;
+}
+
 // What a hanging kernel leaves: a process that only ends.
 template <class Run>
 void guarded(const Run& run) {
@@ -208,7 +214,7 @@ BenchRecord record_of(const Session& s, const Options& o, const Policy& policy,
   r.rank = o.rank;
   r.tokens = tokens;
   r.load = source.name();
-  r.policy = policy.name;
+  r.policy = policy.name + (o.one_launch ? ", one launch" : "");
   r.entry = t.entry;
   r.active_mb = t.active_mb;
   r.us = t.us;
@@ -231,6 +237,22 @@ BenchRecord record_of(const Session& s, const Options& o, const Policy& policy,
   return r;
 }
 
+// Rows labelled so must be so.
+void require_one_launch(Policy& policy, const Model& model, const std::vector<int>& tokens) {
+  if (policy.best)
+    std::erase_if(policy.choice.menu, ffn_whole_refusal);
+  else
+    require_legal_menu(policy.choice.menu, FfnForm::kWhole);
+  if (policy.choice.menu.empty())
+    throw Error("--one-launch", "no entry of --menu", "entries of up to 32 rows", "");
+  for (const int t : tokens)
+    if (t > kWholePairs / model.shape.top_k)
+      throw Error("--tokens", fmt::format("{}", t),
+                  fmt::format("up to {} with --one-launch ({} pairs of top-{})",
+                              kWholePairs / model.shape.top_k, kWholePairs, model.shape.top_k),
+                  "leave it out, or take two launches");
+}
+
 void bench_layer(const Options& o) {
   Policy policy = policy_of(o);
   const std::vector<int> tokens = tokens_of(o);
@@ -240,6 +262,7 @@ void bench_layer(const Options& o) {
   if (!o.plan.empty()) take_plan(o, s, policy);
   if (!o.forced.empty()) return bench_forced(o, s, tokens);
   if (!policy.best) require_legal_menu(policy.choice.menu);
+  if (o.one_launch) require_one_launch(policy, s.model, tokens);
   s.open(o.device);
   if (!o.plan.empty()) take_plan(o, s, policy);  // now that the GPU is known
 
@@ -254,9 +277,13 @@ void bench_layer(const Options& o) {
         s.layers->set_load(source, t);
         BenchChoice choice = policy.choice;
         if (policy.best) {
-          const FfnConfig fastest = choice.menu[s.layers->fastest(choice.menu)];
-          choice = {{fastest}, {}, 0};
+          const std::size_t fastest =
+              s.layers->fastest(choice.menu, launches_of(o), [](const WrongNumbers& wrong) {
+                fmt::print(stderr, "left out: {}\n", wrong.what());
+              });
+          choice = {{choice.menu[fastest]}, {}, 0};
         }
+        choice.launches = launches_of(o);
         const LayerTimes times = s.layers->layer(choice);
         records.push_back(record_of(s, o, policy, source, t, times));
         const BenchRecord& r = records.back();
@@ -404,6 +431,8 @@ void add_bench(CLI::App& app) {
   common(*layer);
   choosing(*layer);
   layer->add_option("--tokens", options->tokens, tokens_help)->capture_default_str();
+  layer->add_flag("--one-launch", options->one_launch,
+                  "the whole layer in one launch: up to 1,024 pairs, entries of up to 32 rows");
   layer->add_option("--forced", options->forced,
                     "all: each entry of --menu forced in one kernel, against the same alone");
   layer->footer(

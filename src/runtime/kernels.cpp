@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -43,12 +45,14 @@ std::string menu_key(const std::vector<FfnConfig>& menu) {
 }  // namespace
 
 Kernels::Kernels(gpu::DeviceInfo info, const gpu::Cubin& prepare, const gpu::Cubin& ffn,
-                 std::vector<FfnConfig> menu)
+                 const gpu::Cubin* whole, std::vector<FfnConfig> menu)
     : info_(std::move(info)), context_(current_context()) {
   prepare_ = std::make_unique<PrepareProgram>(prepare);
+  if (whole) whole_ = std::make_unique<FfnProgram>(*whole, menu, FfnForm::kWhole);
   ffn_ = std::make_unique<FfnProgram>(ffn, std::move(menu));
-  if (ffn_->shared_bytes() > info_.smem_per_block_optin)
-    throw Error("shared memory of a block", fmt::format("{}", ffn_->shared_bytes()),
+  const int bytes = std::max(ffn_->shared_bytes(), whole_ ? whole_->shared_bytes() : 0);
+  if (bytes > info_.smem_per_block_optin)
+    throw Error("shared memory of a block", fmt::format("{}", bytes),
                 fmt::format("at most {} on {}", info_.smem_per_block_optin, info_.name),
                 "take a menu with smaller rings");
 }
@@ -57,6 +61,7 @@ Kernels::~Kernels() {
   // Modules are unloaded in the context they were loaded in, whatever is current.
   gpu::CUcontext popped = nullptr;
   const bool entered = gpu::driver().cuCtxPushCurrent_v2(context_) == gpu::cu::kSuccess;
+  whole_.reset();
   ffn_.reset();
   prepare_.reset();
   if (entered) gpu::driver().cuCtxPopCurrent_v2(&popped);
@@ -91,7 +96,8 @@ gpu::DeviceInfo current_device() {
 }
 
 std::shared_ptr<const Kernels> load_kernels(const std::vector<FfnConfig>& menu,
-                                            gpu::CubinCache& cache, bool allow_compile) {
+                                            gpu::CubinCache& cache, bool allow_compile,
+                                            Launches launches) {
   require_legal_menu(menu);
   gpu::DeviceInfo info = current_device();
   if (!info.runs_sm_90a())
@@ -102,14 +108,19 @@ std::shared_ptr<const Kernels> load_kernels(const std::vector<FfnConfig>& menu,
         "run on such a GPU");
   const gpu::Cubin prepare = cubin_of(prepare_request(), cache, allow_compile);
   const gpu::Cubin ffn = cubin_of(ffn_request(menu), cache, allow_compile);
-  return std::make_shared<const Kernels>(std::move(info), prepare, ffn, menu);
+  std::optional<gpu::Cubin> whole;
+  if (launches == Launches::kOneOrTwo && has_whole_form(menu))
+    whole = cubin_of(ffn_request(menu, FfnForm::kWhole), cache, allow_compile);
+  return std::make_shared<const Kernels>(std::move(info), prepare, ffn, whole ? &*whole : nullptr,
+                                         menu);
 }
 
 std::shared_ptr<const Kernels> load_kernels(const gpu::Context& context,
                                             const std::vector<FfnConfig>& menu,
-                                            gpu::CubinCache& cache, bool allow_compile) {
+                                            gpu::CubinCache& cache, bool allow_compile,
+                                            Launches launches) {
   context.make_current();
-  return load_kernels(menu, cache, allow_compile);
+  return load_kernels(menu, cache, allow_compile, launches);
 }
 
 std::shared_ptr<const Kernels> shared_kernels(const std::vector<FfnConfig>& menu,

@@ -12,7 +12,7 @@
 #include "choice/measured.hpp"
 #include "gpu/stream.hpp"
 #include "kernels/ffn/space.hpp"
-#include "kernels/prepare/state.h"
+#include "kernels/ffn/whole.h"
 #include "runtime/prefill.hpp"
 
 namespace ramp {
@@ -202,6 +202,11 @@ int Layer::prefill_of(int tokens, bool ready_counts) const {
   return default_prefill(share, deepest_prefill_);
 }
 
+bool Layer::is_whole(const LayerCall& call) const {
+  return kernels_->whole() && call.may_be_whole && call.prepare && call.ffn && call.ids &&
+         ffn_whole_takes(call.tokens, options_.shape.top_k, options_.shape.experts);
+}
+
 void Layer::require_call(const LayerCall& call) const {
   if (call.tokens < 0 || call.tokens > max_tokens_)
     throw Error("tokens", fmt::format("{}", call.tokens), fmt::format("0 to {}", max_tokens_),
@@ -261,6 +266,7 @@ void Layer::forward(const LayerCall& call) const {
 
   const InContext in_context(kernels_->context());
   const int sms = kernels_->device().sms;
+  if (is_whole(call)) return kernels_->whole()->launch(f, maps_, sms, call.stream, &p);
   if (call.prepare) kernels_->prepare().launch(p, sms, call.stream);
   if (call.ffn) kernels_->ffn().launch(f, maps_, sms, call.stream);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One MoE layer's experts on one GPU: from router ids and BF16 rows to BF16 output in two launches,
-// `prepare` (which chooses the menu's entry, Algorithm 1) and `ffn` (which runs it).
+// `prepare` (which chooses the menu's entry, Algorithm 1) and `ffn` (which runs it); small calls in
+// one, where the kernels were loaded for it (Launches::kOneOrTwo).
 //
 // forward allocates nothing, waits for nothing and can be captured into a CUDA graph whose replays
 // route differently.  Everything a call leaves behind lies in the caller's workspace, so calls with
@@ -53,9 +54,10 @@ struct LayerCall {
   gpu::CUdeviceptr workspace = 0;  // 256-byte aligned
   std::size_t workspace_bytes = 0;
   gpu::CUstream stream = nullptr;
-  int forced = -1;   // a menu entry, or -1: choose
-  int prefill = -1;  // weight units requested ahead, or -1: default_prefill
-  int prefetch = 0;  // weight units after these, brought into L2 meanwhile
+  int forced = -1;           // a menu entry, or -1: choose
+  int prefill = -1;          // weight units requested ahead, or -1: default_prefill
+  int prefetch = 0;          // weight units after these, brought into L2 meanwhile
+  bool may_be_whole = true;  // in one launch; `prepare` and `ffn` below both hold then
   // For timing halves.  `ffn` runs what the last `prepare` of this workspace left; entries that
   // claim items (dynamic) find the items claimed when `ffn` runs twice on one `prepare`.
   bool prepare = true, ffn = true;
@@ -85,12 +87,15 @@ class Layer {
   std::size_t workspace_bytes(int tokens) const;
   int max_tokens() const { return max_tokens_; }
 
-  // Once for each workspace, before its first call: sets the counters to zero.  Results never
-  // depend on it.  Ordered in the stream; not needed again.
+  // Once for each workspace, before its first call, and after a call that was cut off (a fault, a
+  // lost device): sets the counters to zero.  Calls in one launch need it.  Ordered in the stream.
   void init_workspace(gpu::CUdeviceptr workspace, gpu::CUstream stream) const;
 
   // Throws Error for what can be seen without reading device memory, before anything is launched.
   void forward(const LayerCall& call) const;
+
+  // Whether forward takes one launch for it.
+  bool is_whole(const LayerCall& call) const;
 
   // The prefill that forward uses for a call of this size.
   int prefill_of(int tokens, bool ready_counts = false) const;

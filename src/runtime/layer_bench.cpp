@@ -133,7 +133,7 @@ void LayerBench::set_load(const LoadSource& source, int tokens) {
 LayerBench::Stack LayerBench::stack(const BenchChoice& choice) {
   Stack s{choice, {}};
   if (s.choice.theta.empty()) s.choice.theta.resize(choice.menu.size());
-  const auto kernels = load_kernels(context_, choice.menu, cache_, true);
+  const auto kernels = load_kernels(context_, choice.menu, cache_, true, choice.launches);
   for (std::size_t i = 0; i < routed_.size(); ++i) {
     LayerOptions options;
     options.shape = routed_[i].shape;
@@ -276,7 +276,7 @@ const LayerBench::Expected& LayerBench::expected() {
   return *expected_;
 }
 
-// Throws Error when the first layer is wrong: nothing wrong is timed.
+// Nothing wrong is timed.
 double LayerBench::check(const Stack& s) {
   output_.fill(0xff);
   s.layers[0].init_workspace(workspace_.ptr(), stream_);
@@ -291,9 +291,10 @@ double LayerBench::check(const Stack& s) {
     allowed = std::max(allowed, fast_tolerance(output_adds(c, shape_.intermediate, e.most_pairs),
                                                shape_.intermediate));
   if (!(error.all <= allowed))
-    throw Error("numbers of " + ffn_label(s.choice.menu[size_of(std::max(0, s.choice.forced))]),
-                fmt::format("relative error {:.4f}", error.all),
-                fmt::format("at most {:.4f}", allowed), "find out with `ramp check`");
+    throw WrongNumbers(
+        "numbers of " + ffn_label(s.choice.menu[size_of(std::max(0, s.choice.forced))]),
+        fmt::format("relative error {:.4f}", error.all), fmt::format("at most {:.4f}", allowed),
+        "find out with `ramp check`");
   return error.all;
 }
 
@@ -333,17 +334,26 @@ LayerTimes LayerBench::layer(const BenchChoice& choice) {
   return times;
 }
 
-std::size_t LayerBench::fastest(const std::vector<FfnConfig>& configs) {
+std::size_t LayerBench::fastest(const std::vector<FfnConfig>& configs, Launches launches,
+                                const std::function<void(const WrongNumbers&)>& skipped) {
   std::vector<Stack> stacks;
   std::vector<TimedGraph> graphs;
-  for (const FfnConfig& c : configs) {
-    stacks.push_back(stack({{c}, {}, 0}));
-    check(stacks.back());
-    graphs.push_back(layer_graph(ffn_label(c), stacks.back()));
+  std::vector<std::size_t> right;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    stacks.push_back(stack({{configs[i]}, {}, 0, launches}));
+    try {
+      check(stacks.back());
+    } catch (const WrongNumbers& wrong) {
+      if (right.empty() && i + 1 == configs.size()) throw;
+      skipped(wrong);
+      continue;
+    }
+    right.push_back(i);
+    graphs.push_back(layer_graph(ffn_label(configs[i]), stacks.back()));
   }
   const GraphTimes times = time(graphs);
-  return static_cast<std::size_t>(std::min_element(times.us.begin(), times.us.end()) -
-                                  times.us.begin());
+  return right[static_cast<std::size_t>(std::min_element(times.us.begin(), times.us.end()) -
+                                        times.us.begin())];
 }
 
 std::vector<ForcedTimes> LayerBench::forced(const std::vector<FfnConfig>& menu) {

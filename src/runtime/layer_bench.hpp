@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "gpu/cubin_cache.hpp"
 #include "kernels/stream/program.hpp"
 #include "runtime/layer.hpp"
@@ -34,6 +35,7 @@ struct BenchChoice {
   std::vector<FfnConfig> menu;
   std::vector<Theta> theta;  // one an entry
   int forced = -1;           // an entry; -1: the layer chooses
+  Launches launches = Launches::kTwo;
 };
 
 // All times are us a layer.
@@ -48,6 +50,12 @@ struct LayerTimes {
   double rel_err = 0;    // of one layer, before anything was timed
   int layers = 0;
   GraphTimes timing;
+};
+
+// A layer that is further off the reference than the formats allow: it is not timed.
+class WrongNumbers : public Error {
+ public:
+  using Error::Error;
 };
 
 struct ForcedTimes {
@@ -70,8 +78,11 @@ class LayerBench {
   void set_load(const LoadSource& source, int tokens);
 
   LayerTimes layer(const BenchChoice& choice);
-  // Index of the configuration whose layer is the fastest, each compiled alone.
-  std::size_t fastest(const std::vector<FfnConfig>& configs);
+  // Index of the configuration whose layer is the fastest, each compiled alone.  One whose numbers
+  // are off (too many additions of too many slices) is told to `skipped` and left out; throws
+  // WrongNumbers when that leaves none.
+  std::size_t fastest(const std::vector<FfnConfig>& configs, Launches launches,
+                      const std::function<void(const WrongNumbers&)>& skipped);
   // Each entry forced in the menu and alone.
   std::vector<ForcedTimes> forced(const std::vector<FfnConfig>& menu);
   // ffn on ready tile lists only.

@@ -87,8 +87,9 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
     p.tokens = work.batch.tokens;
     p.forced = passes[i].forced;
     f.prefill = std::min(passes[i].prefill, deepest_prefill(menu, shape.hidden));
-    launches.push_back(prepare_launch(p, setup.sms));
-    launches.push_back(ffn_launch(*setup.menu, f, &map13, &map2, setup.sms));
+    if (!passes[i].whole) launches.push_back(prepare_launch(p, setup.sms));
+    launches.push_back(
+        ffn_launch(*setup.menu, f, &map13, &map2, setup.sms, passes[i].whole ? &p : nullptr));
     Launch look;  // what the pass left, before the next one writes over it
     look.name = "look";
     look.threads = 1;

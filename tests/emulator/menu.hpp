@@ -10,16 +10,21 @@
 
 namespace ramp {
 extern thread_local char dynamic_shared[];  // device_code.cpp
-}
 
-#define RAMP_EMULATE_MENU(name, ...)                                                            \
-  namespace ramp {                                                                              \
-  constexpr FfnConfig name[] = {__VA_ARGS__};                                                   \
-  static const bool name##_added = emulator::add_menu(                                          \
-      {{std::begin(name), std::end(name)},                                                      \
-       [](const FfnArgs& args, const void* w13, const void* w2) {                               \
-         ffn<name, static_cast<int>(std::size(name))>(args, static_cast<const TensorMap*>(w13), \
-                                                      static_cast<const TensorMap*>(w2));       \
-       },                                                                                       \
-       [] { return dynamic_shared; }});                                                         \
+template <auto& kMenu, int kEntries, bool kWhole>
+void emulated_kernel(const FfnArgs& args, const void* w13, const void* w2,
+                     const PrepareArgs* call) {
+  ffn<kMenu, kEntries, kWhole>(args, static_cast<const TensorMap*>(w13),
+                               static_cast<const TensorMap*>(w2), call);
+}
+}  // namespace ramp
+
+#define RAMP_EMULATE_MENU(name, ...)                                                       \
+  namespace ramp {                                                                         \
+  constexpr FfnConfig name[] = {__VA_ARGS__};                                              \
+  static const bool name##_added =                                                         \
+      emulator::add_menu({{std::begin(name), std::end(name)},                              \
+                          emulated_kernel<name, static_cast<int>(std::size(name)), false>, \
+                          emulated_kernel<name, static_cast<int>(std::size(name)), true>,  \
+                          [] { return dynamic_shared; }});                                 \
   }

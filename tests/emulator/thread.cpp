@@ -11,13 +11,14 @@ namespace ramp::emulator {
 namespace {
 
 // Arrives at a meeting of `all` threads and returns when they are there.
-void meet(Meeting& meeting, int all, const char* what, std::uint64_t id) {
+void meet(Meeting& meeting, int all, const char* what, std::uint64_t id, bool stay = true) {
   const std::uint64_t generation = meeting.generation;
   if (++meeting.arrived == all) {
     meeting.arrived = 0;
     ++meeting.generation;
     return;
   }
+  if (!stay) return;
   wait_until([&meeting, generation] { return meeting.generation != generation; }, what, id);
 }
 
@@ -105,6 +106,11 @@ const std::uint64_t* exchange(const char* kind, std::uint64_t value) {
 void named_barrier(int id, int threads) {
   meet(current->block->named.at(static_cast<std::size_t>(id)), threads, "named barrier",
        static_cast<std::uint64_t>(id));
+}
+
+void named_barrier_arrive(int id, int threads) {
+  meet(current->block->named.at(static_cast<std::size_t>(id)), threads, "named barrier",
+       static_cast<std::uint64_t>(id), false);
 }
 
 void block_barrier() {

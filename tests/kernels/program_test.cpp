@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "kernels/device_code.hpp"
 #include "kernels/ffn/space.hpp"
+#include "kernels/ffn/whole.h"
 #include "kernels/prepare/program.hpp"
 #include "kernels/prepare/state.h"
 
@@ -79,8 +80,19 @@ TEST(Source, HoldsEveryEntryInOrderAndTheirNumber) {
   ASSERT_NE(first, std::string::npos);
   ASSERT_NE(second, std::string::npos);
   EXPECT_LT(first, second);
-  EXPECT_NE(source.find("ffn<ramp::kMenu, 2>"), std::string::npos);
+  EXPECT_NE(source.find("ffn<ramp::kMenu, 2, false>"), std::string::npos);
   EXPECT_NE(source.find("ramp_ffn("), std::string::npos);
+}
+
+TEST(Source, TheWholeLayerIsAnotherProgramOfTheSameMenu) {
+  const FfnConfig menu[] = {narrow(8), narrow(16)};
+  const gpu::CompileRequest two = ffn_request(menu), one = ffn_request(menu, FfnForm::kWhole);
+  EXPECT_NE(one.name, two.name);
+  EXPECT_NE(one.source.find("ffn<ramp::kMenu, 2, true>"), std::string::npos);
+  EXPECT_EQ(menu_shared_bytes(menu, FfnForm::kWhole), menu_shared_bytes(menu) + kFfnRoutingBytes);
+  const FfnConfig tall = narrow(64);
+  EXPECT_FALSE(has_whole_form({&tall, 1}));
+  EXPECT_THROW(ffn_request({&tall, 1}, FfnForm::kWhole), Error);
 }
 
 TEST(Source, RequestsOfTwoMenusDifferAndIllegalOnesAreNotMade) {

@@ -2,13 +2,11 @@
 // The consumer warpgroups of `ffn`: multiply, promote, activate, multiply, add into the output.
 #pragma once
 
-#include "kernels/ffn/shared.cuh"
+#include "kernels/ffn/whole.cuh"
 
 namespace ramp {
 
 // ---- consumers ---------------------------------------------------------------------------------
-
-enum NamedBarrier { kAllConsumers = 1, kOneWarpgroup = 2 };  // kOneWarpgroup + 0 and + 1
 
 // acc += part * (weight scale * row scale), the promotion of one 128-deep block.
 template <int N>
@@ -52,6 +50,7 @@ struct Consumer {
   RingCursor<kFfnItemSlots> item;
   int buffer = 0;         // staging
   u32 cluster_phase = 0;  // of the barriers sums_full and middle_full
+  bool cleared = false;   // the whole output, as far as this thread knows
 
   __device__ __forceinline__ void release(int slot) const {
     __syncwarp();
@@ -330,6 +329,13 @@ struct Consumer {
       bulk_wait_read();  // the other buffer, which the next unit writes
     }
     named_barrier(kOneWarpgroup + group, 128);
+    if constexpr (E::kWhole) {
+      if (!cleared) {  // the zeros of all blocks, before the first addition
+        wait_for_count(&a.state->cleared, gridDim.x);
+        fence_proxy_async_global();
+        cleared = true;
+      }
+    }
     const int bytes = min(kFfnUnitCols, a.hidden - d_block * kFfnUnitCols) * 2;
     for (int r = warp + 4 * lane; r < rows;
          r += 128)  // a warp issues row after row, so all four share them

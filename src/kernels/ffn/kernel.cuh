@@ -30,34 +30,39 @@
 namespace ramp {
 
 // Runs f on entry `choice` of kMenu.  A choice out of range (a corrupted word) runs the first.
-template <auto& kMenu, int kEntries, int kIndex = 0, class F>
+template <auto& kMenu, int kEntries, bool kWhole, int kIndex = 0, class F>
 __device__ __forceinline__ void with_entry(int choice, const F& f) {
   if constexpr (kIndex + 1 < kEntries) {
-    if (choice != kIndex && choice > 0) return with_entry<kMenu, kEntries, kIndex + 1>(choice, f);
-    f.template operator()<FfnEntry<kMenu[kIndex]>>();
+    if (choice != kIndex && choice > 0)
+      return with_entry<kMenu, kEntries, kWhole, kIndex + 1>(choice, f);
+    f.template operator()<FfnEntry<kMenu[kIndex], kWhole>>();
   } else {
-    f.template operator()<FfnEntry<kMenu[kIndex]>>();
+    f.template operator()<FfnEntry<kMenu[kIndex], kWhole>>();
   }
 }
 
-template <auto& kMenu, int kEntries>
-__device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, const TensorMap* w2) {
+// kWhole: the launch is the whole layer, and p its call; else `prepare` ran before and p is null.
+template <auto& kMenu, int kEntries, bool kWhole>
+__device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, const TensorMap* w2,
+                                    const PrepareArgs* p) {
   extern __shared__ char dynamic_shared[];
   launch_dependents();
 
-  // Barriers first, so that the ring has one place whichever entry runs.
+  // Barriers and routing first, so that the ring has one place whichever entry runs.
   FfnShared s;
   s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
-  s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
+  s.routing = reinterpret_cast<FfnRouting*>(
+      dynamic_shared + (s.barriers + kFfnBarrierBytes - smem_u32(dynamic_shared)));
+  s.ring = (s.barriers + kFfnBarrierBytes + (kWhole ? kFfnRoutingBytes : 0) + 1023) & ~1023u;
   s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
-  using First = FfnEntry<kMenu[0]>;  // entries of a menu share tile width and split, so the first
-                                     // units are the same
+  using First = FfnEntry<kMenu[0], kWhole>;  // entries of a menu share tile width and split, so the
+                                             // first units are the same
   constexpr int kSplit = First::kSplit;
   s.rank = blockIdx.x % kSplit;
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < kFfnMaxStages; ++i) {
-      mbarrier_init(s.full(i), kFfnGatherThreads + 1);
+      mbarrier_init(s.full(i), kFfnGatherThreads + 1 + (kWhole ? kScaleThreads : 0));
       mbarrier_init(s.empty(i), kConsumerWarps);
     }
     for (int i = 0; i < kFfnItemSlots; ++i) {
@@ -73,6 +78,10 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
     if (block < a.owned_experts * slices)
       prefill<First>(s, a, w13, block / slices, block % slices, policy_evict_first());
   }
+  if constexpr (kWhole) {
+    for (int e = threadIdx.x; e < kWholeExperts; e += kFfnThreads) s.routing->count[e] = 0;
+    if (threadIdx.x < 3) s.routing->skipped[threadIdx.x] = 0;
+  }
   if constexpr (kSplit == 1)
     __syncthreads();
   else
@@ -81,19 +90,37 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
   if (threadIdx.x < 128) {
     give_registers<kFfnProducerRegisters>();
     wait_for_dependencies();
-    const int choice = load_cg(&a.state->choice);
-    if (threadIdx.x < 32) {
-      with_entry<kMenu, kEntries>(
-          choice, [&]<class E>() { schedule<E>(s, a, w13, w2, policy_evict_first()); });
+    int choice;
+    if constexpr (kWhole) {
+      route(*s.routing, *p);
+      named_barrier_arrive(kRouted, kFfnThreads);
+      choice = choice_of(*s.routing, *p);
+      if (blockIdx.x == 0 && threadIdx.x / 32 == 3) report(*s.routing, *p, choice);
     } else {
-      with_entry<kMenu, kEntries>(choice, [&]<class E>() { gather<E>(s, a); });
+      choice = load_cg(&a.state->choice);
+    }
+    if (threadIdx.x < 32) {
+      with_entry<kMenu, kEntries, kWhole>(
+          choice, [&]<class E>() { schedule<E>(s, a, w13, w2, policy_evict_first(), p); });
+    } else {
+      with_entry<kMenu, kEntries, kWhole>(choice, [&]<class E>() { gather<E>(s, a, p); });
     }
   } else {
     take_registers<kFfnConsumerRegisters>();
     wait_for_dependencies();
-    const int choice = load_cg(&a.state->choice);
-    with_entry<kMenu, kEntries>(choice, [&]<class E>() { Consumer<E>{s, a}.run(); });
+    int choice;
+    if constexpr (kWhole) {
+      clear_output(*p);
+      inspect_tokens(*p, blockIdx.x * kConsumerWarps + threadIdx.x / 32 - 4,
+                     gridDim.x * kConsumerWarps);
+      named_barrier(kRouted, kFfnThreads);
+      choice = choice_of(*s.routing, *p);
+    } else {
+      choice = load_cg(&a.state->choice);
+    }
+    with_entry<kMenu, kEntries, kWhole>(choice, [&]<class E>() { Consumer<E>{s, a}.run(); });
   }
+  if constexpr (kWhole) leave(*a.state);
 }
 
 }  // namespace ramp

@@ -3,9 +3,8 @@
 // on.
 #pragma once
 
-#include "kernels/ffn/config.h"
+#include "kernels/ffn/whole.h"
 #include "kernels/hopper/wgmma.cuh"
-#include "kernels/prepare/state.h"
 
 namespace ramp {
 
@@ -13,12 +12,16 @@ struct alignas(64) TensorMap {
   u64 opaque[16];
 };
 
+// kOneWarpgroup + 0 and + 1; the last two only where the whole layer is one launch.
+enum NamedBarrier { kAllConsumers = 1, kOneWarpgroup = 2, kRouters = 4, kRouted = 5 };
+
 // Addresses in shared memory that hold for every entry.
 struct FfnShared {
-  u32 ring;      // weight units, on 1,024 bytes
-  u32 barriers;  // full, empty, item_full, item_empty, rows_full
-  char* base;    // generic address of `ring`
-  u32 rank;      // of this block in its cluster
+  u32 ring;             // weight units, on 1,024 bytes
+  u32 barriers;         // full, empty, item_full, item_empty, rows_full
+  char* base;           // generic address of `ring`
+  u32 rank;             // of this block in its cluster
+  FfnRouting* routing;  // only where the whole layer is one launch
 
   __device__ u32 full(int s) const { return barriers + s * 8; }
   __device__ u32 empty(int s) const { return barriers + (kFfnMaxStages + s) * 8; }
@@ -60,8 +63,10 @@ constexpr int kOwnedItem =
         // they stand in `head`, and if there are none the units requested so far are dropped
 constexpr int kNoMoreItems = -1;
 
-template <FfnConfig kConfig>
+// kIsWhole: the launch is the whole layer, else `prepare` ran before.
+template <FfnConfig kConfig, bool kIsWhole>
 struct FfnEntry {
+  static constexpr bool kWhole = kIsWhole;
   static constexpr FfnConfig config = kConfig;
   static constexpr FfnLayout layout = ffn_layout(kConfig);
   static constexpr int kRows = kConfig.rows;
@@ -82,6 +87,7 @@ struct FfnEntry {
   // Rows of the tile: for an owned item each thread looks the count up for itself, one latency for
   // all.
   __device__ static int num_rows(const FfnArgs& a, const ItemHead& h) {
+    if constexpr (kWhole) return h.rows;  // known before any item is published
     return h.rows == kOwnedItem ? min(load_cg(a.counts + h.expert), kRows) : h.rows;
   }
   static constexpr int kSplit = kConfig.split;

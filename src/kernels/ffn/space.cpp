@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "kernels/ffn/whole.h"
 
 namespace ramp {
 
@@ -108,6 +109,11 @@ std::vector<FfnConfig> ffn_space() {
           // expert is empty must be able to take others': claimed only.
           if (two >= 3) add(c, 2, two, {1});
           if (one > two && one >= 2) add(c, 1, one, {1});
+          // One launch keeps the routing where the second buffer would be.
+          c.stages = two, c.staging = 2;
+          const bool crowded = ffn_whole_refusal(c) != nullptr;
+          c.staging = 1;
+          if (one == two && crowded && !ffn_whole_refusal(c)) add(c, 1, two, {1});
         }
       }
   return space;

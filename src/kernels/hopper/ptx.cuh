@@ -37,6 +37,10 @@ __device__ __forceinline__ void take_registers() {
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// Counts as one of `threads` and goes on.
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // ---- mbarrier ----------------------------------------------------------------------------------
 __device__ __forceinline__ void mbarrier_init(u32 bar, int arrivals) {
@@ -149,9 +153,17 @@ __device__ __forceinline__ void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// What other blocks wrote becomes visible to this thread's bulk reductions.
+__device__ __forceinline__ void fence_proxy_async_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 __device__ __forceinline__ void store_shared_16(u32 to, float a, float b, float c, float d) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d)
                : "memory");
+}
+__device__ __forceinline__ void store_shared_8(u32 to, u32 a, u32 b) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
 }
 __device__ __forceinline__ void store_shared_4(u32 to, u32 v) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
@@ -221,6 +233,19 @@ __device__ __forceinline__ u16 pack_e4m3(float low, float high) {
   u16 packed;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(high), "f"(low));
   return packed;
+}
+
+// ---- counters between blocks -------------------------------------------------------------------
+// Adds after everything that this block did before its last barrier.
+__device__ __forceinline__ void add_release(int* to, int value) {
+  asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+// Waits until the counter is there, and sees what was done before it was raised.
+__device__ __forceinline__ void wait_for_count(const int* counter, int count) {
+  int now;
+  do {
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+  } while (now < count);
 }
 
 // ---- loads that skip L1 ------------------------------------------------------------------------

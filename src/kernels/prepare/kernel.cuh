@@ -9,9 +9,8 @@
 // atomics, so every run groups alike.
 #pragma once
 
-#include "kernels/hopper/ptx.cuh"
-#include "kernels/numeric.h"
-#include "kernels/prepare/state.h"
+#include "kernels/prepare/routing.cuh"
+#include "kernels/prepare/rows.cuh"
 
 namespace ramp {
 
@@ -28,23 +27,6 @@ RAMP_HD constexpr int prepare_shared_bytes(int local_experts, int entries) {
   return (kCounterPitch + kPrepareWarps + 2 + entries) * local_experts * 4;
 }
 
-struct PairCounts {
-  int foreign = 0, padded = 0, invalid = 0;
-};
-
-// The local expert of pair i, or -1.
-__device__ __forceinline__ int local_expert(const PrepareArgs& a, int i, int pairs,
-                                            PairCounts& skipped) {
-  if (i >= pairs) return -1;
-  const int id = load_cg(a.ids + i);
-  if (id == -1) return ++skipped.padded, -1;
-  if (id < 0 || id >= a.experts) return ++skipped.invalid, -1;
-  const int local = a.expert_map ? a.expert_map[id] : id - a.first_expert;
-  if (a.expert_map && local >= a.local_experts) return ++skipped.invalid, -1;
-  if (local < 0 || local >= a.local_experts) return ++skipped.foreign, -1;
-  return local;
-}
-
 // Adds this warp's pairs to its counters; returns the place among those before it in the warp
 // (garbage if expert < 0).
 __device__ __forceinline__ int rank_in_warp(int expert, int* counter, int lane) {
@@ -55,15 +37,6 @@ __device__ __forceinline__ int rank_in_warp(int expert, int* counter, int lane) 
     counter[expert * kCounterPitch] = before + __popc(same);
   __syncwarp();
   return before + __popc(same & ((1u << lane) - 1));
-}
-
-__device__ __forceinline__ int inclusive_scan(int v, int lane) {
-#pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
-    const int other = __shfl_up_sync(~0u, v, d);
-    if (lane >= d) v += other;
-  }
-  return v;
 }
 
 // Row `rank` of an expert whose rows begin at `base`.
@@ -146,24 +119,17 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
     return n;
   };
   if (warp < a.menu.entries) {  // Eq. 1 and Eq. 3, and where each expert's tiles would start
-    int row_tile_sum[Grid::kMaxPhases] = {}, active = 0, claimed = 0, rows_before = 0;
-    for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, n = count_of(e, rows_before);
-      active += n > 0;
-      const int first_phase = row_tiles(n, entry.grid.phase[0]);
-      row_tile_sum[0] += first_phase;
-      if (entry.grid.phases > 1) row_tile_sum[1] += row_tiles(n, entry.grid.phase[1]);
-      const int mine = first_phase - (n > 0 && e < a.owned_experts);
-      const int upto = inclusive_scan(mine, lane);
-      if (e < experts) tile_base[warp * experts + e] = claimed + upto - mine;
-      claimed += __shfl_sync(~0u, upto, 31);
-    }
-    active = __reduce_add_sync(~0u, active);
-#pragma unroll
-    for (int p = 0; p < Grid::kMaxPhases; ++p)
-      row_tile_sum[p] = __reduce_add_sync(~0u, row_tile_sum[p]);
+    int claimed = 0, rows_before = 0;
+    const float us = evaluate_entry(
+        entry, experts, lane, [&](int e) { return count_of(e, rows_before); },
+        [&](int e, int n, int first_phase) {
+          const int mine = first_phase - (n > 0 && e < a.owned_experts);
+          const int upto = inclusive_scan(mine, lane);
+          if (e < experts) tile_base[warp * experts + e] = claimed + upto - mine;
+          claimed += __shfl_sync(~0u, upto, 31);
+        });
     if (lane == 0) {
-      cost[warp] = predict_us(entry.theta, features(entry.grid, row_tile_sum, active));
+      cost[warp] = us;
       tiles[warp] = claimed;
     }
   } else if (warp == kPrepareWarps - 1) {
@@ -238,64 +204,23 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
   }
 }
 
-// 16 lanes quantise a group of 128 columns, 8 each, and clear the output of the same columns.
+// Quantises the rows and clears the output of the same columns.
 __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, int blocks) {
   const int groups = a.hidden_size / kScaleGroup, lane16 = threadIdx.x % 16;
   const long long all = static_cast<long long>(a.tokens) * groups;
   const long long step = static_cast<long long>(blocks) * (kPrepareThreads / 16);
-  const uint4 zero = {0, 0, 0, 0};
   for (long long g = static_cast<long long>(block) * (kPrepareThreads / 16) + threadIdx.x / 16;
-       g - (threadIdx.x / 16) % 2 < all;
-       g +=
-       step) {  // both halves of a warp stay until the later is done: the shuffles name them all
+       g - (threadIdx.x / 16) % 2 < all; g += step) {  // both halves of a warp stay until the later
+                                                       // is done: the shuffles name them all
     const bool mine = g < all;
     const long long at = g * kScaleGroup + lane16 * 8;
-    const int4 packed = mine ? load_cg(reinterpret_cast<const int4*>(a.hidden + at)) : int4{};
-    const unsigned word[4] = {static_cast<unsigned>(packed.x), static_cast<unsigned>(packed.y),
-                              static_cast<unsigned>(packed.z), static_cast<unsigned>(packed.w)};
-    float x[8];
-    float amax = 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      x[2 * i] = __uint_as_float(word[i] << 16);
-      x[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
-      amax = fmaxf(amax, fmaxf(fabsf(x[2 * i]), fabsf(x[2 * i + 1])));
-    }
-#pragma unroll
-    for (int d = 8; d > 0; d /= 2) amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, d));
-    const float scale = group_scale(amax), inverse = __frcp_rn(scale);
-    unsigned q[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      q[i] = pack_e4m3(quantise_divide(x[4 * i], scale, inverse),
-                       quantise_divide(x[4 * i + 1], scale, inverse)) |
-             static_cast<unsigned>(pack_e4m3(quantise_divide(x[4 * i + 2], scale, inverse),
-                                             quantise_divide(x[4 * i + 3], scale, inverse)))
-                 << 16;
+    const QuantisedEight q =
+        quantise_eight(mine ? load_cg(reinterpret_cast<const int4*>(a.hidden + at)) : int4{});
     if (mine) {
-      *reinterpret_cast<uint2*>(a.rows_q + at) = uint2{q[0], q[1]};
-      if (lane16 == 0) a.rows_scale[g] = scale;
-      *reinterpret_cast<uint4*>(a.output + at) = zero;
+      *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
+      if (lane16 == 0) a.rows_scale[g] = q.scale;
+      *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
     }
-  }
-}
-
-// Ids that come twice in one token and router weights that are NaN: defined, and counted so that
-// somebody can look.
-__device__ __forceinline__ void inspect_tokens(const PrepareArgs& a, int block, int blocks) {
-  if (!a.ids) return;
-  const int lane = threadIdx.x % 32;
-  for (int t = block * kPrepareWarps + threadIdx.x / 32; t < a.tokens;
-       t += blocks * kPrepareWarps) {
-    const bool in = lane < a.top_k;
-    const int id = in ? load_cg(a.ids + t * static_cast<long long>(a.top_k) + lane) : -2 - lane;
-    const unsigned same = __match_any_sync(~0u, id);  // by all lanes, so not inside a condition
-    const bool again = id >= 0 && lane != __ffs(same) - 1;
-    const float gate =
-        in && a.gates ? load_cg(a.gates + t * static_cast<long long>(a.top_k) + lane) : 0.0f;
-    const unsigned duplicates = __ballot_sync(~0u, again), nans = __ballot_sync(~0u, gate != gate);
-    if (lane == 0 && duplicates) atomicAdd(&a.state->duplicate, __popc(duplicates));
-    if (lane == 0 && nans) atomicAdd(&a.state->nan_gate, __popc(nans));
   }
 }
 
@@ -310,6 +235,7 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
   } else {
     ramp::wait_for_dependencies();
     ramp::quantise_rows(a, blockIdx.x - 1, gridDim.x - 1);
-    ramp::inspect_tokens(a, blockIdx.x - 1, gridDim.x - 1);
+    ramp::inspect_tokens(a, (blockIdx.x - 1) * ramp::kPrepareWarps + threadIdx.x / 32,
+                         (gridDim.x - 1) * ramp::kPrepareWarps);
   }
 }

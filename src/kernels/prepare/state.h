@@ -36,10 +36,14 @@ struct Tile {
 
 // Counters add up until the caller clears them (ramp_layer_counters); the rest is of the last call.
 struct LayerState {
-  int choice;          // the entry that runs
-  int tiles;           // claimed tiles
-  int claim;           // next item, counted up by the blocks
-  int rows;            // token-expert pairs of this GPU
+  int choice;  // the entry that runs
+  int tiles;   // claimed tiles
+  int claim;   // next item, counted up by the blocks
+  int rows;    // token-expert pairs of this GPU
+  // Of the whole layer in one launch (ffn/whole.cuh); 0 between calls.
+  int cleared;         // blocks whose share of the output is zero
+  int whole_claim;     // next item
+  int left;            // blocks that are done
   unsigned passes;     // calls
   unsigned foreign;    // pairs of other GPUs
   unsigned padded;     // ids of -1

@@ -26,6 +26,9 @@ void give_registers() {}
 template <int kRegisters>
 void take_registers() {}
 inline void named_barrier(int id, int threads) { emulator::named_barrier(id, threads); }
+inline void named_barrier_arrive(int id, int threads) {
+  emulator::named_barrier_arrive(id, threads);
+}
 
 // ---- mbarrier ----------------------------------------------------------------------------------
 inline void mbarrier_init(u32 bar, int arrivals) { emulator::barrier_init(bar, arrivals); }
@@ -102,10 +105,15 @@ inline void bulk_commit() { emulator::reductions_commit(); }
 inline void bulk_wait_read() { emulator::reductions_wait(false); }
 inline void bulk_wait() { emulator::reductions_wait(true); }
 inline void fence_proxy_async() {}
+inline void fence_proxy_async_global() {}
 
 inline void store_shared_16(u32 to, float a, float b, float c, float d) {
   const float four[4] = {a, b, c, d};
   std::memcpy(emulator::shared_pointer(to, 16), four, 16);
+}
+inline void store_shared_8(u32 to, u32 a, u32 b) {
+  const u32 two[2] = {a, b};
+  std::memcpy(emulator::shared_pointer(to, 8), two, 8);
 }
 inline void store_shared_4(u32 to, u32 v) { std::memcpy(emulator::shared_pointer(to, 4), &v, 4); }
 
@@ -151,6 +159,11 @@ inline u32 pack_bf16(float low, float high) {
 }
 inline u16 pack_e4m3(float low, float high) {
   return static_cast<u16>(to_e4m3(low) | to_e4m3(high) << 8);
+}
+
+inline void add_release(int* to, int value) { *to += value; }
+inline void wait_for_count(const int* counter, int count) {
+  emulator::wait_until([=] { return *counter >= count; }, "a counter of", static_cast<u64>(count));
 }
 
 template <class T>
