@@ -107,6 +107,20 @@ GenerateOptions generate_options(const std::string& text, const Model& model) {
   return options;
 }
 
+// The same generated network, asked by other requests in open loops.
+RoutingTrace open_loops_of(GenerateOptions options, const SampleOptions& sample) {
+  options.concurrency.clear();
+  options.rates = sample.test_rates;
+  options.arrivals = sample.test_arrivals;
+  options.speed = sample.speed;
+  options.pass_ms = sample.pass_ms;
+  options.token_us = sample.token_us;
+  options.max_active = sample.max_active;
+  options.burst_share = 0;
+  options.stride = 16;  // consecutive passes hold the same requests
+  return generate_trace(options);
+}
+
 RoutingTrace routing_of(const CampaignFlags& flags, const Model* model) {
   if (!flags.trace.empty()) {
     ReadTrace read = read_trace(flags.trace);
@@ -198,6 +212,14 @@ Job job_of(const CampaignFlags& flags) {
   layout = flags.placement.place(std::move(layout), trace, sample);
   TestTrafficOptions test = flags.test_traffic;
   test.apply(sample);
+  std::optional<RoutingTrace> open_loops;
+  if (flags.trace.empty() && !sample.test_trace &&
+      (!sample.test_rates.empty() || sample.test_arrivals)) {
+    open_loops = open_loops_of(generate_options(flags.generate, *model), sample);
+    sample.test_trace = &*open_loops;
+    sample.test_rates.clear();
+    sample.test_arrivals = nullptr;
+  }
   const SampledTraffic traffic = sample_traffic(trace, model->shape, layout, sample);
   Job job{workload_of(traffic, widest_shape(model->shape, layout)), flags.output};
   job.workload.provenance.model = model->name;

@@ -17,6 +17,7 @@
 #include "gpu/cubin_cache.hpp"
 #include "kernels/ffn/program.hpp"
 #include "kernels/ffn/space.hpp"
+#include "problem/calibration.hpp"
 #include "problem/catalog.hpp"
 #include "runtime/kernels.hpp"
 
@@ -91,6 +92,8 @@ void print_plan(const Plan& plan) {
              or_unknown(p.sources), or_unknown(p.commit));
   fmt::print("how               {}\n", or_unknown(p.how));
   fmt::print("routing           {}\n", or_unknown(p.routing));
+  if (const std::string note = calibration_note(p.routing); !note.empty())
+    fmt::print("                  {}\n", note);
   fmt::print("measurements      {}\n", or_unknown(p.measurements));
   fmt::print("planned on        {} by {}\n", or_unknown(p.planned_on), or_unknown(p.planned_by));
   fmt::print("identity          {}{}\n", plan.identity,

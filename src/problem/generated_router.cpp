@@ -37,17 +37,19 @@ inline Floats exponential_of(Words bits23) {
 }  // namespace
 
 GeneratedRouter::GeneratedRouter(const Model& model, const Calibration& calibration, int layers,
-                                 int domains, bool uniform, std::uint64_t seed)
+                                 int domains, bool uniform, std::uint64_t seed,
+                                 std::uint64_t traffic)
     : model_(model),
       calibration_(calibration),
       layers_(layers),
       uniform_(uniform),
       random_(seed, 200),
-      draws_(seed, 201),
+      draws_(traffic, 201),
       padded_((model.shape.experts + kLanes - 1) / kLanes * kLanes),
       keys_(padded_) {
   popularity_ = popular();
   for (int d = 0; d < domains; ++d) domain_.push_back(popular());
+  random_ = Random(traffic, 203);
   drift_.resize(size());
   inverse_.resize(size());
 }

@@ -18,9 +18,10 @@ namespace ramp {
 // draw.
 class GeneratedRouter {
  public:
-  // uniform: every expert alike, whatever the calibration.
+  // uniform: every expert alike, whatever the calibration.  seed: of the network, that is the
+  // popularities; traffic: of everything else, so that one network can be asked by other requests.
   GeneratedRouter(const Model& model, const Calibration& calibration, int layers, int domains,
-                  bool uniform, std::uint64_t seed);
+                  bool uniform, std::uint64_t seed, std::uint64_t traffic);
 
   void begin_session(int domain);
   // Lets `passes` passes go by and fixes what all tokens of the next one share.

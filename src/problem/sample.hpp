@@ -72,8 +72,12 @@ struct SampledTraffic {
   std::string split;    // how train and test were kept apart
 };
 
-// Throws Error where trace, shape and layout don't fit, and where the trace has neither requests
-// nor passes.
+// Throws Error where trace, shape and layout don't fit, where the trace has neither requests nor
+// passes, and for options out of range.
+void check_sample(const RoutingTrace& trace, const MoeShape& shape, const Layout& layout,
+                  const SampleOptions& options);
+
+// Checks first.
 SampledTraffic sample_traffic(const RoutingTrace& trace, const MoeShape& shape,
                               const Layout& layout, const SampleOptions& options = {});
 

@@ -2,6 +2,7 @@
 #include "problem/trace_generate.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <unordered_map>
 
@@ -28,6 +29,17 @@ std::vector<SessionLoop> loops_of(const GenerateOptions& options) {
     loops.push_back({.open = open, .max_active = options.max_active});
   }
   return loops;
+}
+
+// Other loops are other requests: what is fitted on closed loops may be scored on open ones of the
+// same seed.
+std::uint64_t traffic_seed(std::uint64_t seed, const std::vector<SessionLoop>& loops) {
+  std::uint64_t hash = seed;
+  for (const SessionLoop& loop : loops)
+    for (const double part : {static_cast<double>(loop.concurrency), loop.open.rate,
+                              loop.open.arrivals ? loop.open.speed : 0.0, loop.open.pass_ms})
+      hash = (hash ^ std::bit_cast<std::uint64_t>(part)) * 0x9e3779b97f4a7c15ull;
+  return hash;
 }
 
 std::string text_of(const SessionLoop& loop, const GenerateOptions& options) {
@@ -98,9 +110,10 @@ void generate_passes(const GenerateOptions& options,
   const std::size_t row = static_cast<std::size_t>(layers) * options.model.shape.top_k;
   const std::vector<SessionLoop> loops = loops_of(options);
   const int domains = static_cast<int>(options.domains.size());
+  const std::uint64_t traffic = traffic_seed(options.seed, loops);
   GeneratedRouter router(options.model, options.calibration, layers, domains, options.uniform,
-                         options.seed);
-  Random random(options.seed, 202);
+                         options.seed, traffic);
+  Random random(traffic, 202);
   std::uint64_t next_request = 0;
   int done = 0, sessions = 0;
   const int total = domains * static_cast<int>(loops.size()) * options.repeats * options.passes;
@@ -109,8 +122,7 @@ void generate_passes(const GenerateOptions& options,
   const auto one_session = [&](int domain, const SessionLoop& loop) {
     router.begin_session(domain);
     GeneratedSession session(router, random, options.domains[domain], loop,
-                             options.seed * 7919 + static_cast<std::uint64_t>(++sessions),
-                             next_request);
+                             traffic + static_cast<std::uint64_t>(++sessions), next_request);
     for (int p = 0; p < options.passes; ++p) {
       std::vector<BatchPart> parts;
       for (int s = 0; s < options.stride; ++s) parts = session.next();

@@ -42,6 +42,7 @@ struct GenerateOptions {
   int max_tokens = 4096;
   int layers = 0;        // the first so many MoE layers; 0: all
   bool uniform = false;  // every expert alike: the reference
+  // The same seed, domains and layers are the same network; other loops are other requests to it.
   std::uint64_t seed = 1;
 };
 

@@ -173,6 +173,8 @@ TEST(Generate, OpenLoopsServeTheSameNetwork) {
     other += std::abs(pa[e] - pc[e]);
   }
   EXPECT_LT(same, 0.5 * other);
+  // Other requests: the first rows of the two would else be drawn with the same tastes and noise.
+  EXPECT_FALSE(std::equal(b.ids.begin(), b.ids.begin() + 400, a.ids.begin()));
 }
 
 TEST(Generate, RefusesAModelWithoutACalibrationAndNamesTheWay) {
