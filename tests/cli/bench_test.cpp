@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "gpu/driver.hpp"
 #include "kernels/ffn/space.hpp"
@@ -34,6 +36,9 @@ TEST(BenchVerb, RefusesWhatTheCommandLineGetsWrongBeforeItLooksForAGpu) {
       {"layer olmoe --load recorded", "--trace"},
       {"layer olmoe --rank most", "--rank"},
       {"layer olmoe --forced one", "all"},
+      {"layer olmoe --one-launch --tokens 64,256", "up to 128 with --one-launch"},
+      {"layer olmoe --one-launch --policy forced:f1-r64-c256-s3-w1-dynamic", "32 and fewer"},
+      {"layer olmoe --one-launch --menu f1-r64-c256-s3-w1-dynamic", "no entry of --menu"},
       {"layer olmoe --plan /nowhere/plan.json", "/nowhere/plan.json"},
       {"layer", "model"},
       {"ffn olmoe --configs ,", "--configs"},
@@ -46,6 +51,35 @@ TEST(BenchVerb, RefusesWhatTheCommandLineGetsWrongBeforeItLooksForAGpu) {
   }
   EXPECT_EQ(run_ramp("bench").code, 2);
   EXPECT_EQ(run_ramp("bench layer olmoe --replays 1").code, 2);
+}
+
+TEST(MeasureScript, EveryCommandIsOneThatOnlyAGpuIsMissingFor) {
+  if (gpu::driver_available()) GTEST_SKIP() << "it would measure";
+  std::FILE* pipe = ::popen("cd " RAMP_SOURCE_DIR " && RAMP=ramp tools/measure.sh --print", "r");
+  ASSERT_TRUE(pipe);
+  std::string printed;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) printed += static_cast<char>(c);
+  EXPECT_EQ(::pclose(pipe), 0);
+  std::istringstream lines(printed);
+  std::string scratch = (std::filesystem::temp_directory_path() / "ramp-measure-XXXXXX").string();
+  ASSERT_TRUE(::mkdtemp(scratch.data()));
+  int commands = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find("ramp ");
+    ASSERT_NE(at, std::string::npos) << line;
+    std::string arguments = line.substr(at + 5);
+    for (std::size_t out; (out = arguments.find("OUT/")) != std::string::npos;)
+      arguments.replace(out, 4, scratch + "/");
+    if (const std::size_t data = arguments.find("data/"); data != std::string::npos)
+      arguments.insert(data, RAMP_SOURCE_DIR "/");
+    const ProgramRun run = run_ramp(arguments);
+    EXPECT_EQ(run.code, 1) << line;
+    EXPECT_TRUE(says(run, "no CUDA driver")) << line << ": " << run.err;
+    ++commands;
+  }
+  EXPECT_GT(commands, 15);
+  EXPECT_TRUE(std::filesystem::is_empty(scratch)) << "nothing measured, nothing left";
+  std::filesystem::remove_all(scratch);
 }
 
 TEST(BenchVerb, RefusesAMenuWhoseEntriesCantShareAKernel) {

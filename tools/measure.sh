@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Measures on this machine's GPU what data/h200 holds, in about five minutes, one file a step:
+#
+#   tools/measure.sh OUT [STEP ...]      steps: check layer one-launch polymorphic select campaigns sanitizers; default: all
+#   tools/measure.sh --print [STEP ...]  the commands alone
+#
+# A step that fails or runs into its limit is said and the next one goes on.  RAMP names the program, build/ramp by default.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+ramp=${RAMP:-build/ramp}
+out=${1:-}
+[ -n "$out" ] || { sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2; }
+shift
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(check layer one-launch polymorphic select campaigns sanitizers)
+print=
+if [ "$out" = --print ]; then
+  print=yes out=OUT
+else
+  mkdir -p "$out"
+fi
+failed=0
+
+# run SECONDS COMMAND...
+run() {
+  local limit=$1 start=$SECONDS rc=0
+  shift
+  if [ -n "$print" ]; then
+    printf '%s\n' "$*"
+    return
+  fi
+  printf '\n== %s\n' "$*"
+  timeout "$limit" "$@" || rc=$?
+  [ $rc = 0 ] || failed=1
+  printf '== exit %d after %d s\n' $rc $((SECONDS - start))
+}
+
+# Entries among which `--policy best` takes the fastest: of each class what wins somewhere.
+two=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w2-dynamic-x2,f1-r8-c256-s6-w2-dynamic-x4,f1-r16-c256-s5-w2-dynamic
+two+=,f1-r16-c256-s5-w2-dynamic-x2,f1-r32-c256-s4-w2-dynamic-grouped,f1-r32-c256-s4-w1-dynamic-x2
+two+=,f1-r64-c256-s3-w1-dynamic-grouped,f1-r8-c512-s6-w2-dynamic,f1-r32-c512-s4-w2-dynamic-grouped
+one=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w1-dynamic-x2,f1-r8-c256-s6-w1-dynamic-x4,f1-r16-c256-s5-w2-dynamic
+one+=,f1-r16-c256-s5-w1-dynamic-x2,f1-r24-c256-s4-w2-dynamic-x2,f1-r32-c256-s4-w2-dynamic
+six=f1-r8-c256-s6-w2-dynamic-x2,f1-r16-c256-s5-w2-dynamic-x2,f1-r24-c256-s4-w2-dynamic-x2,f1-r32-c256-s3-w2-dynamic-x2
+six+=,f1-r40-c256-s3-w1-dynamic-x2,f1-r48-c256-s3-w1-dynamic-x2
+layers="olmoe:ep8 olmoe:ep1 qwen3-30b:ep8 deepseek-v3:ep8"
+tokens=1,8,16,32,64,128
+
+for step in "${steps[@]}"; do
+  case $step in
+    check) run 120 "$ramp" check -o "$out/check.json" ;;
+    layer)
+      for c in $layers; do
+        run 40 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$two" --policy best --replays 9 --json "$out/layer.json"
+      done
+      ;;
+    one-launch)
+      for c in $layers; do
+        run 30 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$one" --policy best --one-launch --tokens $tokens \
+          --replays 9 --json "$out/layer.json"
+      done
+      ;;
+    polymorphic)
+      for m in olmoe qwen3-30b deepseek-v3; do
+        run 30 "$ramp" bench layer $m --layout ep8 --forced all --menu "$six" --tokens 16,64,128,256,512 --replays 9 \
+          --json "$out/forced-$m.json"
+      done
+      ;;
+    select) run 30 "$ramp" bench select olmoe --layout ep8 --json "$out/select.json" ;;
+    campaigns)
+      run 60 "$ramp" tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace --minutes 0.5 \
+        --measurements "$out/dsv2-lite-ep8.rmeas" -o "$out/dsv2-lite-ep8.plan.json"
+      for m in olmoe qwen3-30b; do
+        run 60 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes 0.5 --measurements "$out/$m-ep8.rmeas" \
+          -o "$out/$m-ep8.plan.json"
+      done
+      ;;
+    sanitizers)
+      for tool in memcheck initcheck racecheck; do
+        run 60 compute-sanitizer --tool $tool "$ramp" check --small \
+          --configs f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w1-dynamic-x2
+      done
+      ;;
+    *)
+      printf 'measure.sh: no step %s; its first lines list them\n' "$step" >&2
+      exit 2
+      ;;
+  esac
+done
+exit $failed
