@@ -50,8 +50,10 @@ typedef struct ramp_theta {
 } ramp_theta;
 
 enum {
-  RAMP_LAYER_ALLOW_COMPILE = 1,    /* compile kernels that are not in the cache (seconds) */
-  RAMP_LAYER_ALLOW_FOREIGN_GPU = 2 /* take a plan that was made on another GPU */
+  RAMP_LAYER_ALLOW_COMPILE = 1,     /* compile kernels that are not in the cache (seconds) */
+  RAMP_LAYER_ALLOW_FOREIGN_GPU = 2, /* take a plan that was made on another GPU */
+  RAMP_LAYER_ONE_LAUNCH = 4 /* small calls (up to 1,024 ids, 128 local experts) in one launch, where
+                               every entry of the menu has that form; else two, as without it */
 };
 
 typedef struct ramp_layer_options {
@@ -88,7 +90,7 @@ typedef struct ramp_weights {
 } ramp_weights;
 
 enum {
-  RAMP_CALL_FORCE = 1,        /* run menu entry `entry` instead of choosing */
+  RAMP_CALL_FORCE = 1,        /* run entry `entry` of the menu of the call's size: no choice */
   RAMP_CALL_PREFILL = 2,      /* request `prefill` weight units ahead instead of the default */
   RAMP_CALL_PREPARE_ONLY = 4, /* for timing: only the first kernel */
   RAMP_CALL_FFN_ONLY = 8      /* for timing: only the second, on what the first left */
@@ -121,10 +123,10 @@ typedef struct ramp_counters {
   uint32_t invalid;   /* ids out of range: skipped */
   uint32_t duplicate; /* ids that their token had already: computed twice */
   uint32_t nan_gates; /* router weights that are NaN: such a token's output is NaN */
-  uint32_t entry_runs[RAMP_MAX_ENTRIES];
-  int32_t last_entry; /* that ran */
-  int32_t last_rows;  /* token-expert pairs of this GPU */
-  int32_t last_tiles; /* row tiles that blocks claimed */
+  uint32_t entry_runs[RAMP_MAX_ENTRIES]; /* by entry of the menu that a call of its size runs */
+  int32_t last_entry;                    /* that ran */
+  int32_t last_rows;                     /* token-expert pairs of this GPU */
+  int32_t last_tiles;                    /* row tiles that blocks claimed */
 } ramp_counters;
 
 /* RAMP_ABI_VERSION of the library; a program checks it against its header's. */
@@ -144,18 +146,20 @@ RAMP_API ramp_status ramp_layer_create(const ramp_layer_options* options,
 /* Nothing of the layer may still run.  NULL is allowed. */
 RAMP_API void ramp_layer_destroy(ramp_layer* layer);
 
-/* One JSON object: menu (labels, knobs, theta), shape, plan, device, registers, shared_bytes,
+/* One JSON object: menu (labels, knobs, theta), smaller (other menus, for calls of up to "up_to"
+ * tokens), shape, plan, device, registers, shared_bytes,
  * notes.  Owned by the layer. */
 RAMP_API ramp_status ramp_layer_describe(const ramp_layer* layer, const char** json);
 
 /* Bytes of workspace for calls of up to `tokens` tokens. */
 RAMP_API ramp_status ramp_workspace_bytes(const ramp_layer* layer, int32_t tokens, size_t* bytes);
-/* Once for each workspace before its first call: sets the counters to 0, in the stream.  Results
- * don't depend on it. */
+/* Once for each workspace before its first call, and again after a call that a fault cut off: sets
+ * the counters to 0, in the stream.  Calls in one launch rely on it. */
 RAMP_API ramp_status ramp_workspace_init(const ramp_layer* layer, void* workspace, void* stream);
 
-/* Two launches on the stream.  Allocates nothing, waits for nothing, can be captured; a replay
- * reads the ids anew.  Refuses what can be seen without reading device memory before it launches.
+/* Two launches on the stream, or one (RAMP_LAYER_ONE_LAUNCH).  Allocates nothing, waits for
+ * nothing, can be captured; a replay reads the ids anew.  Refuses what can be seen without reading
+ * device memory before it launches.
  */
 RAMP_API ramp_status ramp_layer_forward(const ramp_layer* layer, const ramp_call* call);
 

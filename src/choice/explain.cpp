@@ -70,12 +70,23 @@ std::string reason(const Plan& plan, const ExplainedEntry& first, const Explaine
 
 }  // namespace
 
-Explanation explain(const Plan& plan, std::span<const int> load, int tokens) {
-  check_plan(plan);
-  check_counts(plan, load);
+Explanation explain(const Plan& whole, std::span<const int> load, int tokens) {
+  check_plan(whole);
+  check_counts(whole, load);
   Explanation out;
   out.load.assign(load.begin(), load.end());
   out.pairs = static_cast<int>(pairs_of(out.load));
+  out.tokens = tokens;
+  if (tokens <= 0) {
+    // Under TP every GPU sees the whole batch; its local experts are then all that the pairs spread
+    // over.
+    const bool tensor_parallel = whole.layout.rfind("tp", 0) == 0;
+    out.tokens_assumed = true;
+    const double share =
+        static_cast<double>(out.pairs) * (tensor_parallel ? 1 : whole.gpus) / whole.shape.top_k;
+    out.tokens = static_cast<int>(std::lround(std::min(share, 1.0 * kMaxPairs)));
+  }
+  const Plan& plan = plan_for(whole, out.tokens);
   for (int i = 0; i < static_cast<int>(plan.menu.size()); ++i)
     out.ranked.push_back(explain_entry(plan, i, load));
   std::stable_sort(out.ranked.begin(), out.ranked.end(),

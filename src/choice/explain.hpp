@@ -31,8 +31,9 @@ struct Explanation {
   int table_entry = -1;
 };
 
-// tokens: B of the pass, 0 where unknown.  Throws Error for a load of another number of experts
+// Of the part of the plan for such a pass: entries are plan_for(whole, tokens)'s.  tokens: B of the
+// pass, 0 where unknown.  Throws Error for a load of another number of experts
 // than the plan's, for negative counts or more than kMaxPairs.
-Explanation explain(const Plan& plan, std::span<const int> load, int tokens = 0);
+Explanation explain(const Plan& whole, std::span<const int> load, int tokens = 0);
 
 }  // namespace ramp

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -53,12 +56,15 @@ struct Search {
   }
 };
 
-Search prepare(const Lesson& lesson, MenuObjective objective) {
+// Passes of more than `above` and up to `up_to` tokens.
+Search prepare(const Lesson& lesson, MenuObjective objective, int above = -1,
+               int up_to = SizedMenu::kAnySize) {
   std::vector<float> best(lesson.loads.size(), kUntimed);
   for (int c : lesson.learnable)
     for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], lesson.us[c][l]);
   Search search{lesson, objective, {}, {}};
   for (size_t p = 0; p < lesson.passes.size(); ++p) {
+    if (lesson.passes[p].tokens <= above || lesson.passes[p].tokens > up_to) continue;
     float slowest = 0;
     for (int load : lesson.passes[p].load_of_gpu)
       if (load >= 0) slowest = std::max(slowest, best[load]);
@@ -96,13 +102,11 @@ Grown grow(const Search& search, const std::vector<int>& members, int entries) {
   return grown;
 }
 
-}  // namespace
-
-GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options) {
+Grown best_class(const Search& search, const MenuOptions& options) {
   if (options.entries < 1 || options.entries > kMaxMenuEntries)
     throw Error("menu entries", std::to_string(options.entries),
                 fmt::format("1 to {}", kMaxMenuEntries), "ask for six, as the paper does");
-  const Search search = prepare(lesson, options.objective);
+  const Lesson& lesson = search.lesson;
   std::set<std::string> classes;
   for (int c : lesson.learnable) classes.insert(lesson.candidates[c].occupancy);
   if (!options.occupancy.empty() && !classes.count(options.occupancy))
@@ -118,7 +122,69 @@ GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options) {
     grown.menu.occupancy = name;
     if (best.menu.candidates.empty() || grown.cost < best.cost) best = std::move(grown);
   }
-  return best.menu;
+  return best;
+}
+
+// How much faster `two` is than `one`, as a share of all passes' time or of the mean pass.
+double gain(const Search& all, const Cost& one, const Cost& two) {
+  if (two.untimed != one.untimed) return two.untimed < one.untimed ? 1 : -1;
+  if (all.objective == MenuObjective::kTime) return 1 - two.value / one.value;
+  return 1 - std::exp((two.value - one.value) / static_cast<double>(all.passes.size()));
+}
+
+constexpr double kWorthAnotherMenu = 0.01;
+
+}  // namespace
+
+GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options) {
+  return best_class(prepare(lesson, options.objective), options).menu;
+}
+
+std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& options) {
+  if (options.menus < 1 || options.menus > kMostMenus)
+    throw Error("menus", std::to_string(options.menus), fmt::format("1 to {}", kMostMenus),
+                "two: one for small passes, one for the rest");
+  const Search all = prepare(lesson, options.objective);
+  std::map<int, int> passes_of;  // by tokens
+  for (int p : all.passes) ++passes_of[lesson.passes[p].tokens];
+  const std::vector<std::pair<int, int>> sizes(passes_of.begin(), passes_of.end());
+
+  // best[m][j]: the first j sizes in m menus.  Each part is grown once, whatever stands before it.
+  struct Parted {
+    Cost cost;
+    std::vector<SizedMenu> menus;
+  };
+  std::vector<std::vector<std::optional<Parted>>> best(
+      options.menus + 1, std::vector<std::optional<Parted>>(sizes.size() + 1));
+  best[0][0] = Parted{};
+  for (size_t j = 1; j <= sizes.size(); ++j)
+    for (size_t i = 0; i < j; ++i) {
+      int passes = 0;
+      for (size_t n = i; n < j; ++n) passes += sizes[n].second;
+      const bool whole = i == 0 && j == sizes.size();
+      if (passes < kLeastPasses && !whole) continue;
+      std::optional<Grown> part;
+      for (int m = 1; m <= options.menus; ++m) {
+        if (!best[m - 1][i]) continue;
+        if (!part)
+          part = best_class(
+              prepare(lesson, options.objective, i ? sizes[i - 1].first : -1, sizes[j - 1].first),
+              options);
+        Parted now = *best[m - 1][i];
+        now.cost.untimed += part->cost.untimed;
+        now.cost.value += part->cost.value;
+        now.menus.push_back({sizes[j - 1].first, part->menu});
+        if (!best[m][j] || now.cost < best[m][j]->cost) best[m][j] = std::move(now);
+      }
+    }
+  const Parted* chosen = &*best[1][sizes.size()];
+  for (int m = 2; m <= options.menus; ++m)
+    if (const auto& more = best[m][sizes.size()];
+        more && gain(all, chosen->cost, more->cost) > kWorthAnotherMenu)
+      chosen = &*more;
+  std::vector<SizedMenu> menus = chosen->menus;
+  menus.back().up_to = SizedMenu::kAnySize;
+  return menus;
 }
 
 }  // namespace ramp

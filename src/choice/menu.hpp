@@ -3,6 +3,7 @@
 // recorded passes' slowest GPUs are fastest when each GPU runs the best entry for its load.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct MenuOptions {
   int entries = 6;
   std::string occupancy;  // empty: every class is tried and the best kept
   MenuObjective objective = MenuObjective::kTime;
+  int menus = 2;  // by pass size, at most (menus_by_size)
 };
 
 inline constexpr int kMaxMenuEntries = 16;  // what a plan may hold
@@ -31,8 +33,23 @@ struct GreedyMenu {
   std::string occupancy;
 };
 
+// Passes of up to `up_to` tokens run this menu: a serving engine captures a graph a batch size, so
+// which kernel is in it may depend on the size, and only the entry waits for the routing.
+struct SizedMenu {
+  int up_to = kAnySize;
+  GreedyMenu menu;
+  static constexpr int kAnySize = std::numeric_limits<int>::max();
+};
+
 // Ends early when no further candidate helps on any pass.  Throws Error for an impossible number of
 // entries, an occupancy class nobody has, or a lesson without timed passes.
 GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options);
+
+// One menu for all sizes, or up to options.menus of options.entries each, parted where that makes
+// the passes fastest.  One more only where that is 1 % faster, and where each has kLeastPasses
+// training passes to grow on.  Ascending; the last is kAnySize.
+std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& options);
+inline constexpr int kLeastPasses = 5;
+inline constexpr int kMostMenus = 4;
 
 }  // namespace ramp

@@ -47,7 +47,42 @@ void check_fraction(const std::string& at, double value) {
     throw Error(at, fmt::format("{}", value), "null or a number within 1e6", kNext);
 }
 
+// A part is read as a plan of its own, so its errors name places inside it.
+void check_smaller(const Plan& plan) {
+  int below = 0;
+  for (size_t i = 0; i < plan.smaller.size(); ++i) {
+    const auto& [up_to, part] = plan.smaller[i];
+    const std::string at = fmt::format("/smaller/{}", i);
+    check_range(at + "/up_to", up_to, below + 1LL, 1 << 24);
+    below = up_to;
+    if (!part.smaller.empty()) throw Error(at + "/plan/smaller", "parts of a part", "none", kNext);
+    const auto same = [&](const char* field, const std::string& ours, const std::string& its) {
+      if (ours != its) throw Error(at + "/plan/" + field, its, ours + ", as the whole plan", kNext);
+    };
+    const auto shape = [](const LocalShape& s) {
+      return fmt::format("{} experts, top {}, d {}, h {}", s.experts, s.top_k, s.hidden,
+                         s.intermediate);
+    };
+    same("model", plan.model, part.model);
+    same("layout", plan.layout, part.layout);
+    same("mode", plan.mode, part.mode);
+    same("gpus", std::to_string(plan.gpus), std::to_string(part.gpus));
+    same("shape", shape(plan.shape), shape(part.shape));
+    try {
+      check_plan(part);
+    } catch (const Error& e) {
+      throw Error(at + "/plan" + e.what());
+    }
+  }
+}
+
 }  // namespace
+
+const Plan& plan_for(const Plan& plan, int tokens) {
+  for (const SizedPlan& sized : plan.smaller)
+    if (tokens <= sized.up_to) return sized.plan;
+  return plan;
+}
 
 void check_plan(const Plan& plan) {
   if (plan.mode != "fast" && plan.mode != "ordered")
@@ -94,6 +129,7 @@ void check_plan(const Plan& plan) {
   check_fraction("/quality/speedup_over_fixed", plan.quality.speedup_over_fixed);
   check_fraction("/quality/speedup_over_vllm", plan.quality.speedup_over_vllm);
   check_fraction("/quality/menu_loss", plan.quality.menu_loss);
+  check_smaller(plan);
 }
 
 std::vector<MenuEntry> menu_of(const Plan& plan) {
@@ -139,6 +175,15 @@ Plan make_plan(const MeasuredSpace& space, const GreedyMenu& menu,
                      from.toolkit, from.how,
                      from.sources, from.commit,
                      today(),      fmt::format("ramp {} ({})", build_version(), build_commit())};
+  check_plan(plan);
+  return plan;
+}
+
+Plan make_plan(const MeasuredSpace& space, const std::vector<SizedMenu>& menus,
+               const std::vector<CandidateFit>& fits) {
+  Plan plan = make_plan(space, menus.back().menu, fits);
+  for (size_t i = 0; i + 1 < menus.size(); ++i)
+    plan.smaller.push_back({menus[i].up_to, make_plan(space, menus[i].menu, fits)});
   check_plan(plan);
   return plan;
 }

@@ -65,6 +65,8 @@ struct PlanProvenance {
   std::string planned_on, planned_by;
 };
 
+struct SizedPlan;
+
 struct Plan {
   std::string model, layout;
   int gpus = 1;
@@ -76,12 +78,29 @@ struct Plan {
   std::vector<PlanTableRow> batch_table;  // ascending tokens, maybe empty
   PlanQuality quality;
   PlanProvenance provenance;
+  // Other menus for smaller passes, ascending; everything above is for the passes that remain.
+  std::vector<SizedPlan> smaller;
 
   // Filled in by reading and writing.
   std::string identity;               // hash of everything above
   bool edited = false;                // the file's identity does not match its content
   std::vector<std::string> warnings;  // fields that this program does not know, ...
 };
+
+// A whole plan of the same layer, for passes of up to so many tokens; it has no smaller ones
+// itself.
+struct SizedPlan {
+  int up_to = 0;
+  Plan plan;
+};
+
+// The part of a plan that a pass of so many tokens runs.
+const Plan& plan_for(const Plan& plan, int tokens);
+
+// Calls f(up_to, part) for every part, small passes first; up_to is 0 for the last, which has no
+// limit.
+template <class F>
+void for_each_part(const Plan& plan, const F& f);
 
 // Everything that can be checked without a GPU; throws Error with a JSON pointer.
 void check_plan(const Plan& plan);
@@ -92,6 +111,8 @@ std::vector<MenuEntry> menu_of(const Plan& plan);
 // The plan of a menu; the caller adds quality and what it knows of the GPU.  Throws Error when an
 // entry has no fit.
 Plan make_plan(const MeasuredSpace& space, const GreedyMenu& menu,
+               const std::vector<CandidateFit>& fits);
+Plan make_plan(const MeasuredSpace& space, const std::vector<SizedMenu>& menus,
                const std::vector<CandidateFit>& fits);
 
 // Hash of what was measured, whatever file it came from.
@@ -109,5 +130,11 @@ std::string plan_text(const Plan& plan);
 Plan read_plan(const std::string& path, const ReadPlanOptions& options = {});
 // Checks, then writes a temporary file, fsyncs and renames it; sets the identity.
 void write_plan(const std::string& path, Plan& plan);
+
+template <class F>
+void for_each_part(const Plan& plan, const F& f) {
+  for (const SizedPlan& sized : plan.smaller) f(sized.up_to, sized.plan);
+  f(0, plan);
+}
 
 }  // namespace ramp

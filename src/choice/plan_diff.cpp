@@ -81,6 +81,19 @@ void compare_tables(const Plan& a, const Plan& b, PlanDiff& diff) {
   }
 }
 
+// Parts for smaller passes: their limits and entries, as text.
+std::string smaller_text(const Plan& plan) {
+  std::string text;
+  for (const SizedPlan& sized : plan.smaller) {
+    text += fmt::format("{}up to {} tokens:", text.empty() ? "" : "; ", sized.up_to);
+    for (const PlanEntry& entry : sized.plan.menu) {
+      const Theta& t = entry.theta;
+      text += fmt::format(" {} ({}, {}, {}, {})", entry.label, t.fixed, t.wave, t.tile, t.expert);
+    }
+  }
+  return text.empty() ? "none" : text;
+}
+
 void compare_choices(const Plan& a, const Plan& b, const std::vector<std::vector<int>>& loads,
                      PlanDiff& diff) {
   const std::vector<MenuEntry> menu_a = menu_of(a), menu_b = menu_of(b);
@@ -109,6 +122,8 @@ void compare_choices(const Plan& a, const Plan& b, const std::vector<std::vector
 PlanDiff diff_plans(const Plan& a, const Plan& b, const std::vector<std::vector<int>>& loads) {
   PlanDiff diff;
   compare_fields(a, b, diff);
+  if (const std::string ours = smaller_text(a), theirs = smaller_text(b); ours != theirs)
+    diff.fields.push_back({"menus for smaller passes", ours, theirs});
   compare_menus(a, b, diff);
   compare_tables(a, b, diff);
   if (a.shape.experts != b.shape.experts)

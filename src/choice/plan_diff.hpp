@@ -51,7 +51,9 @@ struct PlanDiff {
   bool same() const { return fields.empty() && entries.empty() && table.empty(); }
 };
 
-// loads: n_e of the local experts of plan a's layer.  Throws Error for a load of another size.
+// Entries, tables and choices are those of the largest passes' menus; other menus for smaller
+// passes are a field.  loads: n_e of the local experts of plan a's layer.  Throws Error for a load
+// of another size.
 PlanDiff diff_plans(const Plan& a, const Plan& b, const std::vector<std::vector<int>>& loads);
 
 // Loads to compare on where nobody gives any: vLLM's batch sizes, each with the mean pairs of one

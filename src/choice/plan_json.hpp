@@ -11,11 +11,11 @@ namespace ramp {
 
 inline constexpr const char* kPlanFormat = "ramp-plan";
 inline constexpr int kPlanVersion = 1;   // a reader refuses a newer one
-inline constexpr int kPlanRevision = 0;  // a reader warns of a newer one: fields were added
+inline constexpr int kPlanRevision = 1;  // a reader warns of a newer one: fields were added
 
 // Limits of the file, checked while it is read and before anything of that size is allocated.
 inline constexpr size_t kMaxPlanBytes = 1 << 20;
-inline constexpr size_t kMaxDepth = 8;
+inline constexpr size_t kMaxDepth = 12;
 inline constexpr size_t kMaxItems = 4096;  // of one array or object
 inline constexpr size_t kMaxText = 4096;   // bytes of one string or key
 

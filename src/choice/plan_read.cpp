@@ -208,6 +208,24 @@ Plan read_fields(const json& root, std::vector<std::string>& warnings) {
   }
   plan.quality = read_quality(fields.object("quality"));
   plan.provenance = read_provenance(fields.object("provenance"));
+  if (!root.contains("smaller")) return plan;  // one menu for all sizes
+  const json& smaller = fields.array("smaller");
+  if (smaller.size() > kMostMenus)
+    throw Error("/smaller", fmt::format("{} parts", smaller.size()),
+                fmt::format("up to {}", kMostMenus), kNext);
+  for (size_t i = 0; i < smaller.size(); ++i) {
+    const std::string at = fmt::format("/smaller/{}", i);
+    Fields part(smaller[i], at, warnings);
+    SizedPlan sized{part.small("up_to"), {}};
+    std::vector<std::string> its_warnings;
+    try {
+      sized.plan = read_fields(part.any("plan"), its_warnings);
+    } catch (const Error& e) {
+      throw Error(at + "/plan" + e.what());
+    }
+    for (const std::string& warning : its_warnings) warnings.push_back(at + "/plan" + warning);
+    plan.smaller.push_back(std::move(sized));
+  }
   return plan;
 }
 

@@ -89,6 +89,8 @@ json plan_json(const Plan& plan) {
   for (const PlanEntry& entry : plan.menu) out["menu"].push_back(entry_json(entry));
   for (const PlanTableRow& row : plan.batch_table)
     out["batch_table"].push_back({{"tokens", row.tokens}, {"entry", row.entry}});
+  for (const SizedPlan& sized : plan.smaller)
+    out["smaller"].push_back({{"up_to", sized.up_to}, {"plan", plan_json(sized.plan)}});
   out["identity"] = identity_of(out);
   return out;
 }

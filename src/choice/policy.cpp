@@ -24,6 +24,7 @@ PolicyKind cost_model_weighted();
 PolicyKind cost_model_extended();
 PolicyKind menu_table();
 PolicyKind cost_model_menu();
+PolicyKind cost_model_menus();
 PolicyKind menu_exhaustive();
 PolicyKind exhaustive();
 
@@ -49,7 +50,8 @@ const std::vector<PolicyKind>& policy_kinds() {
       gpu_table(),           gpu_padding_table(), gpu_active_table(),    gpu_peak_table(),
       gpu_variation_table(), gpu_3d_table(),      neighbors(),           nearest_spectrum(),
       tile_formula(),        cost_model(),        cost_model_weighted(), cost_model_extended(),
-      menu_table(),          cost_model_menu(),   menu_exhaustive(),     exhaustive(),
+      menu_table(),          cost_model_menu(),   cost_model_menus(),    menu_exhaustive(),
+      exhaustive(),
   };
   return kinds;
 }

@@ -71,6 +71,7 @@ const PolicyKind& policy_kind(std::string_view name);
 inline constexpr std::string_view kFixedPolicy = "fixed";
 inline constexpr std::string_view kVllmPolicy = "vllm-tuning";
 inline constexpr std::string_view kMenuPolicy = "cost-model-menu";
+inline constexpr std::string_view kMenusPolicy = "cost-model-menus";  // what a plan serves
 inline constexpr std::string_view kOraclePolicy = "exhaustive";
 
 }  // namespace ramp

@@ -14,7 +14,7 @@ constexpr double kWorthIt = 1.01;
 double menu_speedup_over(const MeasuredSpace& space, const MenuOptions& menu,
                          std::string_view baseline, double* gap) {
   EvaluateOptions options;
-  options.policies = {std::string(kMenuPolicy)};
+  options.policies = {std::string(kMenusPolicy)};
   options.policy.menu = menu;
   options.baseline = baseline;
   options.resamples = 1;  // no interval is kept
@@ -32,8 +32,7 @@ Plan tune_from(const MeasuredSpace& space, const MenuOptions& options) {
   // What can't be predicted can't be chosen between.
   Lesson fitted = lesson;
   std::erase_if(fitted.learnable, [&](int c) { return !fits[c].fitted; });
-  const GreedyMenu menu = greedy_menu(fitted, options);
-  Plan plan = make_plan(space, menu, fits);
+  Plan plan = make_plan(space, menus_by_size(fitted, options), fits);
 
   plan.quality.test_passes =
       static_cast<int>(std::count_if(space.passes.begin(), space.passes.end(),

@@ -46,7 +46,14 @@ struct Options {
 struct Policy {
   std::string name;
   BenchChoice choice;
-  bool best = false;  // of choice.menu, found by timing each
+  bool best = false;                                 // of choice.menu, found by timing each
+  std::vector<std::pair<int, BenchChoice>> smaller;  // a plan's, for passes of up to so many tokens
+
+  const BenchChoice& of(int tokens) const {
+    for (const auto& [up_to, small] : smaller)
+      if (tokens <= up_to) return small;
+    return choice;
+  }
 };
 
 Theta theta_of(const std::string& text) {
@@ -141,8 +148,14 @@ void take_plan(const Options& o, const Session& s, Policy& policy) {
   use.experts = s.model.shape.experts;
   use.shape = local_shape(s.model.shape, s.layout, 0);
   use.device = s.gpu ? std::optional(s.gpu->context.info()) : std::nullopt;
-  const LayerOptions options = options_from_plan(plan, use);
-  policy.choice = {options.menu, options.theta, -1};
+  policy.smaller.clear();
+  for_each_part(plan, [&](int up_to, const Plan& part) {
+    const LayerOptions options = options_from_plan(part, use);
+    if (up_to)
+      policy.smaller.push_back({up_to, {options.menu, options.theta, -1}});
+    else
+      policy.choice = {options.menu, options.theta, -1};
+  });
   if (const std::string stale = plan_staleness(plan); !stale.empty())
     fmt::print(stderr, "note: {}\n", stale);
 }
@@ -242,7 +255,7 @@ void require_one_launch(Policy& policy, const Model& model, const std::vector<in
   if (policy.best)
     std::erase_if(policy.choice.menu, ffn_whole_refusal);
   else
-    require_legal_menu(policy.choice.menu, FfnForm::kWhole);
+    for (const int t : tokens) require_legal_menu(policy.of(t).menu, FfnForm::kWhole);
   if (policy.choice.menu.empty())
     throw Error("--one-launch", "no entry of --menu", "entries of up to 32 rows", "");
   for (const int t : tokens)
@@ -275,7 +288,7 @@ void bench_layer(const Options& o) {
     for (const LoadSource& source : s.sources)
       for (const int t : tokens) {
         s.layers->set_load(source, t);
-        BenchChoice choice = policy.choice;
+        BenchChoice choice = policy.of(t);
         if (policy.best) {
           const std::size_t fastest =
               s.layers->fastest(choice.menu, launches_of(o), [](const WrongNumbers& wrong) {
@@ -369,13 +382,13 @@ void bench_select(const Options& o) {
   for (const int p : pairs) {
     const int tokens = std::max(1, p / s.model.shape.top_k);
     s.layers->set_load(s.sources.front(), tokens);
-    const double us = s.layers->prepare(policy.choice);
+    const double us = s.layers->prepare(policy.of(tokens));
     table.add({std::to_string(p), std::to_string(tokens), us_text(us)});
     rows.push_back({{"model", s.model.name},
                     {"layout", s.layout.name()},
                     {"pairs", p},
                     {"tokens", tokens},
-                    {"entries", policy.choice.menu.size()},
+                    {"entries", policy.of(tokens).menu.size()},
                     {"us", us},
                     {"gpu", s.gpu->context.info().name},
                     {"commit", build_commit()},

@@ -47,7 +47,7 @@ json comparison_json(const Comparison& c) {
           {"interval", interval_json(c.interval)}};
 }
 
-json json_of(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& menu) {
+json json_of(const MeasuredSpace& space, const Evaluation& e, const std::vector<SizedMenu>& menus) {
   json out = {{"provenance", provenance_json(space)},
               {"baseline", e.baseline},
               {"large_batch", e.large_batch},
@@ -61,7 +61,7 @@ json json_of(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& 
                 {"timed", e.coverage.timed},
                 {"timed_once", e.coverage.timed_once}}},
               {"policies", json::array()},
-              {"menu", {{"occupancy", menu.occupancy}, {"entries", json::array()}}}};
+              {"menus", json::array()}};
   for (const PolicyScore& score : e.scores) {
     json row = {{"name", score.name},
                 {"summary", score.summary},
@@ -78,9 +78,15 @@ json json_of(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& 
     }
     out["policies"].push_back(std::move(row));
   }
-  for (size_t i = 0; i < menu.candidates.size(); ++i)
-    out["menu"]["entries"].push_back({{"label", space.candidates[menu.candidates[i]].label},
-                                      {"loss", number_or_null(menu.loss[i])}});
+  for (const auto& [up_to, menu] : menus) {
+    json entries = json::array();
+    for (size_t i = 0; i < menu.candidates.size(); ++i)
+      entries.push_back({{"label", space.candidates[menu.candidates[i]].label},
+                         {"loss", number_or_null(menu.loss[i])}});
+    out["menus"].push_back({{"up_to", up_to == SizedMenu::kAnySize ? json(nullptr) : json(up_to)},
+                            {"occupancy", menu.occupancy},
+                            {"entries", entries}});
+  }
   return out;
 }
 
@@ -131,7 +137,7 @@ void print_notes(const Evaluation& e) {
         e.coverage.timed_once, e.coverage.timed);
 }
 
-void print(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& menu) {
+void print(const MeasuredSpace& space, const Evaluation& e, const std::vector<SizedMenu>& menus) {
   fmt::print(
       "{}\n{} candidates x {} loads, {:.0f} % of the pairs timed; fitted on {} passes, uniform {}, "
       "scored on {}\n\n",
@@ -140,12 +146,17 @@ void print(const MeasuredSpace& space, const Evaluation& e, const GreedyMenu& me
       e.uniform_passes, e.test_passes);
   print_scores(e);
   print_notes(e);
-  fmt::print("\nMenu, greedy on the training passes, occupancy class {}:\n", menu.occupancy);
-  Table entries({"entries", "loss %", "<added"});
-  for (size_t i = 0; i < menu.candidates.size(); ++i)
-    entries.add({std::to_string(i + 1), percent(menu.loss[i], 2),
-                 space.candidates[menu.candidates[i]].label});
-  fmt::print("{}", entries.text());
+  for (const auto& [up_to, menu] : menus) {
+    fmt::print(
+        "\nMenu{}, greedy on the training passes, occupancy class {}:\n",
+        up_to == SizedMenu::kAnySize ? "" : fmt::format(" for passes of up to {} tokens", up_to),
+        menu.occupancy);
+    Table entries({"entries", "loss %", "<added"});
+    for (size_t i = 0; i < menu.candidates.size(); ++i)
+      entries.add({std::to_string(i + 1), percent(menu.loss[i], 2),
+                   space.candidates[menu.candidates[i]].label});
+    fmt::print("{}", entries.text());
+  }
 }
 
 void run(Options options) {
@@ -155,14 +166,14 @@ void run(Options options) {
   if (options.terms != "none") options.evaluate.policy.terms = split_at_commas(options.terms);
   options.evaluate.policy.menu = options.menu.menu();
   const Evaluation evaluation = evaluate(space, options.evaluate);
-  const GreedyMenu menu =
-      greedy_menu(make_lesson(space, Role::kTrain, Half::kBoth), options.evaluate.policy.menu);
+  const std::vector<SizedMenu> menus =
+      menus_by_size(make_lesson(space, Role::kTrain, Half::kBoth), options.evaluate.policy.menu);
   if (options.as_json)
     fmt::print(
         "{}\n",
-        json_of(space, evaluation, menu).dump(2, ' ', false, json::error_handler_t::replace));
+        json_of(space, evaluation, menus).dump(2, ' ', false, json::error_handler_t::replace));
   else
-    print(space, evaluation, menu);
+    print(space, evaluation, menus);
 }
 
 std::string described_terms() {

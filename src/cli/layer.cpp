@@ -119,7 +119,7 @@ void run(const Options& options) {
   const GroupedRows grouped =
       group_ids(batch.ids, batch.gates, plan.shape.top_k, batch.expert_map, plan.shape.experts);
   const Explanation why = explain(plan, grouped.counts, batch.tokens);
-  const PlanEntry& entry = plan.menu[why.ranked[0].entry];
+  const PlanEntry& entry = plan_for(plan, batch.tokens).menu[why.ranked[0].entry];
   const FfnConfig config = ffn_from_knobs(entry.knobs);
 
   auto start = std::chrono::steady_clock::now();

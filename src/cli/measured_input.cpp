@@ -64,6 +64,10 @@ void add_menu_flags(CLI::App& app, MenuFlags& flags) {
   app.add_option("--menu", flags.options.entries, "entries of the menu")
       ->check(CLI::Range(1, kMaxMenuEntries))
       ->capture_default_str();
+  app.add_option("--menus", flags.options.menus,
+                 "menus by pass size, at most: a small pass's graph may hold another kernel")
+      ->check(CLI::Range(1, kMostMenus))
+      ->capture_default_str();
   app.add_option("--occupancy", flags.options.occupancy,
                  "occupancy class of the menu; default: the best one");
   app.add_option(

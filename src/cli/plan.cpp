@@ -54,6 +54,23 @@ std::string or_unknown(const std::string& text) { return text.empty() ? "unknown
 
 // ---- show
 
+void print_menu(int up_to, const Plan& part) {
+  fmt::print("menu of {}{}, occupancy class {}:\n\n", part.menu.size(),
+             up_to ? fmt::format(" for passes of up to {} tokens", up_to) : "",
+             or_unknown(part.occupancy));
+  Table table({"entry", "<configuration", "<rows x columns / slots", "fixed us", "a wave", "a tile",
+               "an expert", "error %", "registers", "smem KB"});
+  for (size_t i = 0; i < part.menu.size(); ++i) {
+    const PlanEntry& e = part.menu[i];
+    table.add({std::to_string(i), e.label, grid_words(e.grid), fmt::format("{:.2f}", e.theta.fixed),
+               fmt::format("{:.3f}", e.theta.wave), fmt::format("{:.4f}", e.theta.tile),
+               fmt::format("{:.3f}", e.theta.expert), percent(e.median_error),
+               e.registers ? std::to_string(e.registers) : "-",
+               e.smem_bytes ? fmt::format("{:.0f}", e.smem_bytes / 1024.0) : "-"});
+  }
+  fmt::print("{}\n", table.text());
+}
+
 void print_plan(const Plan& plan) {
   const PlanProvenance& p = plan.provenance;
   fmt::print("{} on {}: {} experts a GPU, top {}, d {}, h {}; mode {}\n", or_unknown(plan.model),
@@ -64,18 +81,7 @@ void print_plan(const Plan& plan) {
                  ? fmt::format(", compute capability {}.{}", plan.gpu.cc_major, plan.gpu.cc_minor)
                  : "",
              plan.gpu.sms ? fmt::format(", {} SMs", plan.gpu.sms) : "");
-  fmt::print("menu of {}, occupancy class {}:\n\n", plan.menu.size(), or_unknown(plan.occupancy));
-  Table table({"entry", "<configuration", "<rows x columns / slots", "fixed us", "a wave", "a tile",
-               "an expert", "error %", "registers", "smem KB"});
-  for (size_t i = 0; i < plan.menu.size(); ++i) {
-    const PlanEntry& e = plan.menu[i];
-    table.add({std::to_string(i), e.label, grid_words(e.grid), fmt::format("{:.2f}", e.theta.fixed),
-               fmt::format("{:.3f}", e.theta.wave), fmt::format("{:.4f}", e.theta.tile),
-               fmt::format("{:.3f}", e.theta.expert), percent(e.median_error),
-               e.registers ? std::to_string(e.registers) : "-",
-               e.smem_bytes ? fmt::format("{:.0f}", e.smem_bytes / 1024.0) : "-"});
-  }
-  fmt::print("{}\n", table.text());
+  for_each_part(plan, print_menu);
   const PlanQuality& q = plan.quality;
   fmt::print("held-out passes   {}\n", q.test_passes);
   fmt::print(
@@ -111,7 +117,8 @@ void show(const Options& options) {
 
 // ---- explain
 
-json explanation_json(const Plan& plan, const Explanation& e) {
+json explanation_json(const Plan& whole, const Explanation& e) {
+  const Plan& plan = plan_for(whole, e.tokens);
   json out = {{"load", e.load},         {"pairs", e.pairs},   {"entry", e.ranked[0].entry},
               {"because", e.because},   {"tokens", e.tokens}, {"tokens_assumed", e.tokens_assumed},
               {"ranked", json::array()}};
@@ -130,9 +137,15 @@ json explanation_json(const Plan& plan, const Explanation& e) {
   return out;
 }
 
-void print_explanation(const Plan& plan, const Explanation& e) {
-  fmt::print("load: {} pairs on {} of {} experts\n\n", e.pairs, e.ranked[0].features.active,
+void print_explanation(const Plan& whole, const Explanation& e) {
+  const Plan& plan = plan_for(whole, e.tokens);
+  fmt::print("load: {} pairs on {} of {} experts\n", e.pairs, e.ranked[0].features.active,
              e.load.size());
+  if (!whole.smaller.empty())
+    fmt::print("menu of passes like one of {} tokens{}: class {}\n", e.tokens,
+               e.tokens_assumed ? " (if the load were even over the GPUs; --tokens says)" : "",
+               or_unknown(plan.occupancy));
+  fmt::print("\n");
   Table table({"entry", "<configuration", "predicted us", "= fixed", "+ waves", "+ tiles",
                "+ experts", "waves", "tiles", "<"});
   for (size_t i = 0; i < e.ranked.size(); ++i) {
@@ -198,13 +211,18 @@ std::string verify_entries(const Plan& plan, bool compile) {
 
 void verify(const Options& options) {
   const Plan plan = read_plan(options.plan, {.allow_edited = options.allow_edited});
-  const std::string knobs = verify_entries(plan, options.compile);
+  std::string knobs;
+  size_t entries = 0;
+  for_each_part(plan, [&](int, const Plan& part) {
+    knobs = verify_entries(part, options.compile);
+    entries += part.menu.size();
+  });
   if (options.as_json) {
     fmt::print("{}\n", json{{"plan", options.plan},
                             {"ok", true},
                             {"identity", plan.identity},
                             {"edited", plan.edited},
-                            {"entries", plan.menu.size()},
+                            {"entries", entries},
                             {"warnings", plan.warnings}}
                            .dump(2));
     return;
@@ -212,8 +230,9 @@ void verify(const Options& options) {
   fmt::print("structure  whole, version and fields known\n");
   fmt::print("identity   {}\n",
              plan.edited ? "does not match: the plan was edited" : plan.identity + ", matches");
-  fmt::print("menu       {} entries, coefficients finite and not negative, one occupancy class\n",
-             plan.menu.size());
+  fmt::print(
+      "menus      {}, {} entries, coefficients finite and not negative, one occupancy class each\n",
+      plan.smaller.size() + 1, entries);
   fmt::print("knobs      {}\n", knobs);
   for (const std::string& warning : plan.warnings) fmt::print("warning    {}\n", warning);
   fmt::print("The plan is legal{}.\n", plan.edited ? ", and unverified" : "");
@@ -223,15 +242,16 @@ void verify(const Options& options) {
 
 // What the catalog knows of a GPU by its product name; a plan made on the machine itself knows
 // more.
-void add_gpu_facts(PlanGpu& gpu) {
+void add_gpu_facts(Plan& plan) {
   for (const GpuSpec& spec : catalog_gpus())
-    if (gpu.name == spec.product) gpu.sms = spec.sms;
+    if (plan.gpu.name == spec.product) plan.gpu.sms = spec.sms;
+  for (SizedPlan& sized : plan.smaller) sized.plan.gpu = plan.gpu;
 }
 
 void make(const Options& options) {
   const MeasuredSpace space = read_measured(options.measurements);
   Plan plan = tune_from(space, options.menu.menu());
-  add_gpu_facts(plan.gpu);
+  add_gpu_facts(plan);
   write_plan(options.out, plan);
   if (options.as_json) {
     const Verdict said = verdict(plan);
@@ -287,7 +307,8 @@ void add_plan(CLI::App& app) {
   explain_part->add_option("--load", options->load, "tokens of each local expert, as 8,8,0,30");
   explain_part->add_option("--counts-file", options->counts_file, "the same, one load a line");
   explain_part
-      ->add_option("--tokens", options->tokens, "tokens of the pass, for the batch-size table")
+      ->add_option("--tokens", options->tokens,
+                   "tokens of the pass: its menu, and the batch-size table's entry")
       ->check(CLI::Range(1, 1 << 24));
   explain_part->footer(
       "Predicted us = fixed + waves + tiles + active experts, each count times its coefficient "

@@ -39,22 +39,27 @@ void describe_gpu(Plan& plan, const std::string& timer) {
   plan.gpu.cc_minor = info.cc_minor;
   plan.gpu.sms = info.sms;
   plan.gpu.memory_bytes = info.memory_bytes;
+  for (SizedPlan& sized : plan.smaller) sized.plan.gpu = plan.gpu;
 }
 
 void print(const Options& options, const MeasuredSpace& space, const Plan& plan,
            const CampaignOutcome& outcome) {
   fmt::print("{}\n", measured_line(space));
   if (options.from.empty()) fmt::print("{}", report_text(outcome));
-  fmt::print("\nmenu of {}, occupancy class {}:\n", plan.menu.size(),
-             plan.occupancy.empty() ? "unknown" : plan.occupancy);
-  Table table({"entry", "<configuration", "fixed us", "a wave", "a tile", "an expert", "error %"});
-  for (std::size_t i = 0; i < plan.menu.size(); ++i) {
-    const PlanEntry& e = plan.menu[i];
-    table.add({std::to_string(i), e.label, fmt::format("{:.2f}", e.theta.fixed),
-               fmt::format("{:.3f}", e.theta.wave), fmt::format("{:.4f}", e.theta.tile),
-               fmt::format("{:.3f}", e.theta.expert), percent(e.median_error)});
-  }
-  fmt::print("{}", table.text());
+  for_each_part(plan, [](int up_to, const Plan& part) {
+    fmt::print("\nmenu of {}{}, occupancy class {}:\n", part.menu.size(),
+               up_to ? fmt::format(" for passes of up to {} tokens", up_to) : "",
+               part.occupancy.empty() ? "unknown" : part.occupancy);
+    Table table(
+        {"entry", "<configuration", "fixed us", "a wave", "a tile", "an expert", "error %"});
+    for (std::size_t i = 0; i < part.menu.size(); ++i) {
+      const PlanEntry& e = part.menu[i];
+      table.add({std::to_string(i), e.label, fmt::format("{:.2f}", e.theta.fixed),
+                 fmt::format("{:.3f}", e.theta.wave), fmt::format("{:.4f}", e.theta.tile),
+                 fmt::format("{:.3f}", e.theta.expert), percent(e.median_error)});
+    }
+    fmt::print("{}", table.text());
+  });
   const PlanQuality& q = plan.quality;
   fmt::print(
       "\non {} held-out passes: gap to exhaustive search {} %; over the best single configuration "
@@ -73,16 +78,25 @@ void print(const Options& options, const MeasuredSpace& space, const Plan& plan,
 json plan_json(const Plan& plan, const MeasuredSpace& space, const Options& options) {
   const PlanQuality& q = plan.quality;
   const Verdict judged = verdict(plan);
-  json menu = json::array();
-  for (const PlanEntry& e : plan.menu)
-    menu.push_back({{"label", e.label}, {"error", e.median_error}});
+  const auto menu_json = [](const Plan& part) {
+    json menu = json::array();
+    for (const PlanEntry& e : part.menu)
+      menu.push_back({{"label", e.label}, {"error", e.median_error}});
+    return menu;
+  };
+  json smaller = json::array();
+  for (const SizedPlan& sized : plan.smaller)
+    smaller.push_back({{"up_to", sized.up_to},
+                       {"occupancy", sized.plan.occupancy},
+                       {"menu", menu_json(sized.plan)}});
   return {
       {"plan", options.plan},
       {"identity", plan.identity},
       {"simulated", space.provenance.gpu == kSimulatedGpu},
       {"provenance", provenance_json(space)},
       {"occupancy", plan.occupancy},
-      {"menu", menu},
+      {"menu", menu_json(plan)},
+      {"smaller", smaller},
       {"quality",
        {{"test_passes", q.test_passes},
         {"gap", number_or_null(q.gap)},

@@ -17,11 +17,11 @@
 #include "problem/catalog.hpp"
 #include "ramp/ramp.h"
 #include "runtime/default_menu.hpp"
-#include "runtime/layer.hpp"
+#include "runtime/layer_by_size.hpp"
 #include "runtime/plan_options.hpp"
 
 struct ramp_layer {
-  ramp::Layer layer;
+  ramp::LayerBySize layers;
   std::string description;
 };
 
@@ -120,7 +120,7 @@ std::optional<ramp::LocalShape> shape_beside(const ramp_layer_options& o,
 }
 
 struct Origin {
-  ramp::LayerOptions options;
+  std::vector<ramp::SizedOptions> sizes;
   std::optional<ramp::Plan> plan;
   bool planned = false;  // the default menu
 };
@@ -148,7 +148,7 @@ Origin from_plan(const ramp_layer_options& o) {
   use.first_expert = given.first_expert;
   use.expert_map = std::move(given.expert_map);
   use.shape = shape_beside(o, origin.plan->shape);
-  origin.options = options_from_plan(*origin.plan, use);
+  origin.sizes = all_options_from_plan(*origin.plan, use);
   return origin;
 }
 
@@ -157,14 +157,14 @@ Origin from_knobs(const ramp_layer_options& o) {
     throw Error("options.num_entries", fmt::format("{}", o.num_entries),
                 fmt::format("1 to {}", RAMP_MAX_ENTRIES), "");
   required("options.theta", o.theta);
-  Origin origin{geometry(o), {}};
+  ramp::LayerOptions options = geometry(o);
   for (int i = 0; i < o.num_entries; ++i) {
     const char* knobs = &required(fmt::format("options.knobs[{}]", i).c_str(), o.knobs[i]);
-    origin.options.menu.push_back(ramp::ffn_from_knobs(knobs));
+    options.menu.push_back(ramp::ffn_from_knobs(knobs));
     const ramp_theta& t = o.theta[i];
-    origin.options.theta.push_back({t.fixed, t.wave, t.tile, t.expert});
+    options.theta.push_back({t.fixed, t.wave, t.tile, t.expert});
   }
-  return origin;
+  return {{{0, std::move(options)}}, {}, false};
 }
 
 // The constants of the GPU, or of the nearest that we know.
@@ -180,13 +180,14 @@ Origin origin_of(const ramp_layer_options& o) {
     throw Error("options", "more than one of plan_path, plan_text and knobs", "one, or none", "");
   if (o.plan_path || o.plan_text) return from_plan(o);
   if (o.knobs) return from_knobs(o);
-  return {with_default_menu(geometry(o), spec_of("")), {}, true};
+  return {{{0, with_default_menu(geometry(o), spec_of(""))}}, {}, true};
 }
 
 void fit_to_device(Origin& origin, const ramp::gpu::DeviceInfo& device, bool foreign_gpu) {
   if (origin.plan && !foreign_gpu) require_plan_gpu(*origin.plan, device);
   if (origin.planned)
-    origin.options = with_default_menu(std::move(origin.options), spec_of(device.name));
+    for (ramp::SizedOptions& sized : origin.sizes)
+      sized.options = with_default_menu(std::move(sized.options), spec_of(device.name));
 }
 
 // Why predictions may be off.
@@ -195,8 +196,7 @@ std::string notes_of(const Origin& origin) {
   return origin.plan ? plan_staleness(*origin.plan) : "";
 }
 
-std::string describe(const ramp::Layer& layer, const Origin& origin) {
-  const ramp::LayerOptions& o = layer.options();
+nlohmann::ordered_json menu_json(const ramp::LayerOptions& o) {
   nlohmann::ordered_json menu = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < o.menu.size(); ++i) {
     const ramp::Theta& t = o.theta[i];
@@ -208,7 +208,18 @@ std::string describe(const ramp::Layer& layer, const Origin& origin) {
                       {"tile_us", t.tile},
                       {"expert_us", t.expert}}}});
   }
-  const nlohmann::ordered_json json = {{"menu", menu},
+  return menu;
+}
+
+std::string describe(const ramp::LayerBySize& layers, const Origin& origin) {
+  const ramp::Layer& layer = layers.largest();
+  const ramp::LayerOptions& o = layer.options();
+  nlohmann::ordered_json smaller = nlohmann::ordered_json::array();
+  layers.for_each([&](int up_to, const ramp::Layer& l) {
+    if (up_to) smaller.push_back({{"up_to", up_to}, {"menu", menu_json(l.options())}});
+  });
+  const nlohmann::ordered_json json = {{"menu", menu_json(o)},
+                                       {"smaller", smaller},
                                        {"shape",
                                         {{"experts", o.shape.experts},
                                          {"top_k", o.shape.top_k},
@@ -219,7 +230,8 @@ std::string describe(const ramp::Layer& layer, const Origin& origin) {
                                        {"max_tokens", layer.max_tokens()},
                                        {"device", layer.kernels().device().name},
                                        {"registers", layer.kernels().ffn().registers()},
-                                       {"shared_bytes", layer.kernels().ffn().shared_bytes()}};
+                                       {"shared_bytes", layer.kernels().ffn().shared_bytes()},
+                                       {"one_launch", layer.kernels().whole() != nullptr}};
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -246,21 +258,26 @@ ramp_status ramp_layer_create(const ramp_layer_options* options, const ramp_weig
         read_struct("options", options, offsetof(ramp_layer_options, cache_dir) + sizeof(char*));
     const ramp_weights w =
         read_struct("weights", weights, offsetof(ramp_weights, s2) + sizeof(float*));
-    require_flags("options", o.flags, RAMP_LAYER_ALLOW_COMPILE | RAMP_LAYER_ALLOW_FOREIGN_GPU);
+    require_flags("options", o.flags,
+                  RAMP_LAYER_ALLOW_COMPILE | RAMP_LAYER_ALLOW_FOREIGN_GPU | RAMP_LAYER_ONE_LAUNCH);
     const ramp::DeviceWeights view{address(w.w13), address(w.s13), address(w.w2), address(w.s2)};
 
     Origin origin = origin_of(o);
-    check_layer_options(origin.options);
+    for (const ramp::SizedOptions& sized : origin.sizes) check_layer_options(sized.options);
     check_device_weights(view);
     fit_to_device(origin, ramp::current_device(), o.flags & RAMP_LAYER_ALLOW_FOREIGN_GPU);
     ramp::gpu::CacheOptions cache_options = ramp::gpu::cache_options_from_environment();
     if (o.cache_dir) cache_options.directory = o.cache_dir;
     ramp::gpu::CubinCache cache(cache_options);
-    auto kernels =
-        ramp::shared_kernels(origin.options.menu, cache, (o.flags & RAMP_LAYER_ALLOW_COMPILE) != 0);
-    auto made = std::make_unique<ramp_layer>(
-        ramp_layer{ramp::Layer(std::move(kernels), origin.options, view), {}});
-    made->description = describe(made->layer, origin);
+    const bool compile = o.flags & RAMP_LAYER_ALLOW_COMPILE;
+    const auto launches =
+        o.flags & RAMP_LAYER_ONE_LAUNCH ? ramp::Launches::kOneOrTwo : ramp::Launches::kTwo;
+    auto made = std::make_unique<ramp_layer>();
+    for (const ramp::SizedOptions& sized : origin.sizes)
+      made->layers.add(sized.up_to, ramp::Layer(ramp::shared_kernels(sized.options.menu, cache,
+                                                                     compile, launches),
+                                                sized.options, view));
+    made->description = describe(made->layers, origin);
     *layer = made.release();
   });
 }
@@ -272,13 +289,14 @@ ramp_status ramp_layer_describe(const ramp_layer* layer, const char** json) {
 }
 
 ramp_status ramp_workspace_bytes(const ramp_layer* layer, int32_t tokens, size_t* bytes) {
-  return guarded(
-      [&] { required("bytes", bytes) = required("layer", layer).layer.workspace_bytes(tokens); });
+  return guarded([&] {
+    required("bytes", bytes) = required("layer", layer).layers.largest().workspace_bytes(tokens);
+  });
 }
 
 ramp_status ramp_workspace_init(const ramp_layer* layer, void* workspace, void* stream) {
   return guarded([&] {
-    required("layer", layer).layer.init_workspace(address(workspace), stream_of(stream));
+    required("layer", layer).layers.largest().init_workspace(address(workspace), stream_of(stream));
   });
 }
 
@@ -303,7 +321,7 @@ ramp_status ramp_layer_forward(const ramp_layer* layer, const ramp_call* call) {
     if (c.flags & RAMP_CALL_PREFILL) to.prefill = required_index("call.prefill", c.prefill);
     to.prepare = !(c.flags & RAMP_CALL_FFN_ONLY);
     to.ffn = !(c.flags & RAMP_CALL_PREPARE_ONLY);
-    l.layer.forward(to);
+    l.layers.of(to.tokens).forward(to);
   });
 }
 
@@ -313,7 +331,8 @@ ramp_status ramp_layer_counters(const ramp_layer* layer, void* workspace, void* 
     const ramp_layer& l = required("layer", layer);
     constexpr std::size_t kSize = offsetof(ramp_counters, last_tiles) + sizeof(int32_t);
     ramp_counters out = read_struct("counters", counters, kSize);
-    const ramp::LayerCounters c = l.layer.counters(address(workspace), stream_of(stream));
+    const ramp::LayerCounters c =
+        l.layers.largest().counters(address(workspace), stream_of(stream));
     out.passes = c.passes;
     out.foreign = c.foreign;
     out.padded = c.padded;
@@ -326,7 +345,7 @@ ramp_status ramp_layer_counters(const ramp_layer* layer, void* workspace, void* 
     out.last_rows = c.last_rows;
     out.last_tiles = c.last_tiles;
     std::memcpy(counters, &out, std::min(out.struct_size, sizeof out));
-    if (clear) l.layer.clear_counters(address(workspace), stream_of(stream));
+    if (clear) l.layers.largest().clear_counters(address(workspace), stream_of(stream));
   });
 }
 

@@ -124,14 +124,16 @@ std::shared_ptr<const Kernels> load_kernels(const gpu::Context& context,
 }
 
 std::shared_ptr<const Kernels> shared_kernels(const std::vector<FfnConfig>& menu,
-                                              gpu::CubinCache& cache, bool allow_compile) {
+                                              gpu::CubinCache& cache, bool allow_compile,
+                                              Launches launches) {
   static std::mutex mutex;
   static auto& loaded =
       *new std::map<std::pair<gpu::CUcontext, std::string>, std::weak_ptr<const Kernels>>;
-  const std::pair key{current_context(), menu_key(menu)};
+  const std::pair key{current_context(),
+                      menu_key(menu) + (launches == Launches::kTwo ? "two" : "one or two")};
   const std::lock_guard lock(mutex);  // also: one thread compiles, the others wait for it
   if (auto found = loaded[key].lock()) return found;
-  auto kernels = load_kernels(menu, cache, allow_compile);
+  auto kernels = load_kernels(menu, cache, allow_compile, launches);
   loaded[key] = kernels;
   return kernels;
 }

@@ -73,6 +73,7 @@ std::shared_ptr<const Kernels> load_kernels(const gpu::Context& context,
 // The same, but kernels of an equal menu that are still in use in the current context are used
 // again.  Safe from any thread.
 std::shared_ptr<const Kernels> shared_kernels(const std::vector<FfnConfig>& menu,
-                                              gpu::CubinCache& cache, bool allow_compile);
+                                              gpu::CubinCache& cache, bool allow_compile,
+                                              Launches launches = Launches::kTwo);
 
 }  // namespace ramp

@@ -91,6 +91,21 @@ LayerOptions options_from_plan(const Plan& plan, const PlanUse& use) {
   return options;
 }
 
+std::vector<SizedOptions> all_options_from_plan(const Plan& plan, const PlanUse& use) {
+  std::vector<SizedOptions> all;
+  for_each_part(plan, [&](int up_to, const Plan& part) {
+    PlanUse its = use;
+    if (up_to) its.device.reset();  // the whole plan says which GPU it is for
+    try {
+      all.push_back({up_to, options_from_plan(part, its)});
+    } catch (const Error& e) {
+      if (up_to == 0) throw;
+      throw Error(fmt::format("for passes of up to {} tokens: {}", up_to, e.what()));
+    }
+  });
+  return all;
+}
+
 std::string plan_staleness(const Plan& plan) {
   if (plan.edited) return "the plan's file was edited after it was made";
   if (!plan.provenance.sources.empty() && plan.provenance.sources != device_sources_hash())

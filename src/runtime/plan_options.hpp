@@ -22,8 +22,17 @@ struct PlanUse {
   bool foreign_gpu = false;               // run it on another GPU than the plan's all the same
 };
 
-// Throws Error with a JSON pointer into the plan.
+// Of the plan's own menu, that of the largest passes.  Throws Error with a JSON pointer into the
+// plan.
 LayerOptions options_from_plan(const Plan& plan, const PlanUse& use);
+
+// The options of every part of a plan, small passes first; up_to is 0 for the last, which has no
+// limit.  Throws as options_from_plan does.
+struct SizedOptions {
+  int up_to = 0;
+  LayerOptions options;
+};
+std::vector<SizedOptions> all_options_from_plan(const Plan& plan, const PlanUse& use);
 
 // Throws Error when the plan was made for another GPU than `device`.
 void require_plan_gpu(const Plan& plan, const gpu::DeviceInfo& device);

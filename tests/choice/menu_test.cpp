@@ -111,6 +111,67 @@ TEST(GreedyMenu, PrefersWhatServesEveryPass) {
   EXPECT_TRUE(std::isfinite(menu.loss.back()));
 }
 
+// Passes' time when each runs the best entry of the menu of its size.
+double time_of(const Lesson& lesson, const std::vector<SizedMenu>& menus) {
+  double sum = 0;
+  int above = -1;
+  for (const SizedMenu& sized : menus) {
+    Lesson part = lesson;
+    std::erase_if(part.passes, [&](const LessonPass& pass) {
+      return pass.tokens <= above || pass.tokens > sized.up_to;
+    });
+    sum += time_of(part, sized.menu.candidates);
+    above = sized.up_to;
+  }
+  return sum;
+}
+
+TEST(MenusBySize, PartThePassesWhereTheClassesPart) {
+  const Lesson lesson =
+      lesson_of(synthetic_space({}, [](const Candidate& c, const std::vector<int>& load) {
+        return eq3_time(c, load) * ((pairs_of(load) < 64) == (c.occupancy == "two") ? 1 : 1.5);
+      }));
+  for (const MenuObjective objective : {MenuObjective::kTime, MenuObjective::kRelative}) {
+    const std::vector<SizedMenu> menus =
+        menus_by_size(lesson, {.entries = 4, .occupancy = "", .objective = objective});
+    ASSERT_EQ(menus.size(), 2u);
+    EXPECT_EQ(menus[0].menu.occupancy, "two");
+    EXPECT_EQ(menus[1].menu.occupancy, "one");
+    EXPECT_GE(menus[0].up_to, 16);   // 16 pairs a GPU
+    EXPECT_LE(menus[0].up_to, 100);  // 100
+    EXPECT_EQ(menus[1].up_to, SizedMenu::kAnySize);
+  }
+}
+
+TEST(MenusBySize, AreFasterThanOneOrAreOne) {
+  const Lesson lesson = lesson_of(synthetic_space());
+  double before = time_of(lesson, greedy_menu(lesson, {.entries = 2}).candidates);
+  for (int most = 1; most <= kMostMenus; ++most) {
+    const std::vector<SizedMenu> menus =
+        menus_by_size(lesson, {.entries = 2, .occupancy = "", .menus = most});
+    EXPECT_LE(menus.size(), static_cast<size_t>(most));
+    const double now = time_of(lesson, menus);
+    EXPECT_LE(now, before * (1 + 1e-6));
+    before = now;
+  }
+  SyntheticOptions one_size;
+  one_size.sizes = {64};
+  EXPECT_EQ(menus_by_size(lesson_of(synthetic_space(one_size)), {}).size(), 1u);
+}
+
+TEST(MenusBySize, NeedPassesToGrowOn) {
+  SyntheticOptions few;
+  few.train_passes = 2 * kLeastPasses - 1;
+  few.sizes = {1, 1024};
+  EXPECT_EQ(menus_by_size(lesson_of(synthetic_space(few)), {}).size(), 1u);
+}
+
+TEST(MenusBySize, RefuseWhatIsNoNumberOfMenus) {
+  const Lesson lesson = lesson_of(synthetic_space());
+  for (int menus : {0, kMostMenus + 1})
+    EXPECT_THROW(menus_by_size(lesson, {.entries = 6, .occupancy = "", .menus = menus}), Error);
+}
+
 TEST(GreedyMenu, RefusesWhatItCannotDo) {
   const Lesson lesson = lesson_of(synthetic_space());
   EXPECT_THROW(greedy_menu(lesson, {.entries = 0}), Error);

@@ -57,6 +57,26 @@ TEST(OptionsFromPlan, AreThePlansMenuAndShapeAtTheCallersPlace) {
   }
 }
 
+TEST(OptionsFromPlan, AreOnesForEveryPart) {
+  Plan plan = example_plan();
+  plan.smaller.push_back({32, example_plan(1)});
+  const std::vector<SizedOptions> all = all_options_from_plan(plan, use_here());
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].up_to, 32);
+  EXPECT_EQ(all[0].options.menu.size(), 1u);
+  EXPECT_EQ(all[0].options.first_expert, 16);
+  EXPECT_EQ(all[1].up_to, 0);
+  EXPECT_EQ(all[1].options.menu.size(), 3u);
+
+  plan.smaller[0].plan.menu[0].grid.phase[0].col_tiles = 3;
+  try {
+    all_options_from_plan(plan, use_here());
+    FAIL();
+  } catch (const Error& e) {
+    expect_says(e.what(), {"up to 32 tokens", "/menu/0/grid"});
+  }
+}
+
 TEST(OptionsFromPlan, SurviveTheFile) {
   Plan plan = example_plan();
   const Plan back = parse_plan(plan_text(plan));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eq. 3 over a greedy menu: what is served (Section 3.1, Table 9).
+// Eq. 3 over a greedy menu: what the paper serves (Section 3.1, Table 9).
 #include "choice/policies/ranked.hpp"
 #include "choice/policy.hpp"
 
@@ -23,8 +23,8 @@ class CostModelMenu : public Policy {
 }  // namespace
 
 PolicyKind cost_model_menu() {
-  return {std::string(kMenuPolicy), "Eq. 3 over the menu: what a plan serves", Sight::kLoad,
-          Role::kTrain, [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
+  return {std::string(kMenuPolicy), "Eq. 3 over one menu for all sizes", Sight::kLoad, Role::kTrain,
+          [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
             return std::make_unique<CostModelMenu>(o.menu);
           }};
 }
