@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures on this machine's GPU what data/h200 holds, in about five minutes, one file a step:
+# Measures on this machine's GPU what data/h200 holds, in eight minutes or so, one file a step:
 #
 #   tools/measure.sh OUT [STEP ...]      steps: check layer one-launch polymorphic select campaigns sanitizers; default: all
 #   tools/measure.sh --print [STEP ...]  the commands alone

@@ -1,176 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ramp bench`: layer, the whole layer in a captured graph beside its floor; ffn, the expert kernel
-// on ready tile lists; select, the choice alone.
+// `ramp bench`: layer (bench_layer.cpp), the whole layer in a captured graph beside its floor; ffn,
+// the expert kernel on ready tile lists; select, the choice alone.
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "base/build.hpp"
 #include "base/error.hpp"
-#include "base/statistics.hpp"
 #include "base/whole_file.hpp"
-#include "cli/gpu_options.hpp"
-#include "cli/model_options.hpp"
+#include "cli/bench_session.hpp"
 #include "cli/progress.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
-#include "kernels/ffn/program.hpp"
 #include "kernels/ffn/space.hpp"
-#include "kernels/ffn/whole.h"
-#include "lab/bench_records.hpp"
 #include "runtime/default_menu.hpp"
-#include "runtime/layer_bench.hpp"
-#include "runtime/plan_options.hpp"
 
 namespace ramp::cli {
 namespace {
 
 using nlohmann::json;
 
-struct Options {
-  ModelOptions model;
-  std::string layout = "ep8", rank = "heaviest", tokens = "1,8,16,32,64,128,256,512,1024";
-  std::string loads = "uniform", trace, policy, plan, menu, json, configs, pairs;
-  std::vector<std::string> theta;
-  std::string forced;
-  bool foreign_router = false, one_launch = false;
-  int replays = 21, device = 0;
-  std::uint64_t seed = 1;
-};
-
-// How a layer chooses, as the options say it.
-struct Policy {
-  std::string name;
-  BenchChoice choice;
-  bool best = false;                                 // of choice.menu, found by timing each
-  std::vector<std::pair<int, BenchChoice>> smaller;  // a plan's, for passes of up to so many tokens
-
-  const BenchChoice& of(int tokens) const {
-    for (const auto& [up_to, small] : smaller)
-      if (tokens <= up_to) return small;
-    return choice;
-  }
-};
-
-Theta theta_of(const std::string& text) {
-  std::vector<float> values;
-  for (const std::string& part : split_list(text)) {
-    char* end = nullptr;
-    values.push_back(std::strtof(part.c_str(), &end));
-    if (part.empty() || *end || !std::isfinite(values.back()) || values.back() < 0)
-      throw Error("--theta", "'" + text + "'", "four numbers from 0: fixed,wave,tile,expert", "");
-  }
-  if (values.size() != 4)
-    throw Error("--theta", "'" + text + "'", "four numbers: fixed,wave,tile,expert (us)",
-                "give --theta once for each label of --menu");
-  return {values[0], values[1], values[2], values[3]};
-}
-
-Policy policy_of(const Options& o) {
-  const std::vector<FfnConfig> menu =
-      o.menu.empty() ? default_menu() : configs_of_labels("--menu", o.menu);
-  const std::string name = !o.policy.empty()  ? o.policy
-                           : !o.plan.empty()  ? "plan"
-                           : !o.theta.empty() ? "theta"
-                                              : "best";
-  if (name == "plan" && o.plan.empty())
-    throw Error("--policy plan", "no plan", "--plan FILE", "make one with `ramp tune`");
-  if (name == "best") return {name, {menu, {}, 0}, true};
-  if (name == "theta") {
-    if (o.theta.size() != menu.size())
-      throw Error("--theta", fmt::format("{} times", o.theta.size()),
-                  fmt::format("{} times, one for each label of --menu", menu.size()), "");
-    Policy policy{name, {menu, {}, -1}, false};
-    for (const std::string& text : o.theta) policy.choice.theta.push_back(theta_of(text));
-    return policy;
-  }
-  if (name.starts_with("forced:")) {
-    const FfnConfig config = ffn_from_label(name.substr(7));
-    if (o.menu.empty()) return {name, {{config}, {}, 0}, false};
-    for (std::size_t i = 0; i < menu.size(); ++i)
-      if (ffn_label(menu[i]) == ffn_label(config))
-        return {name, {menu, {}, static_cast<int>(i)}, false};
-    throw Error("--policy", name, "a label of --menu", "");
-  }
-  if (name != "plan")
-    throw Error("--policy", name, "plan, theta, best or forced:LABEL", "see --help");
-  return {name, {}, false};  // the menu comes from the plan
-}
-
-int rank_of(const std::string& text) {
-  if (text == "heaviest") return kHeaviestRank;
-  const std::vector<int> numbers = parse_numbers("--rank", text, 1 << 16);
-  if (numbers.size() != 1) throw Error("--rank", text, "heaviest, or one GPU of the layout", "");
-  return numbers[0];
-}
-
-std::vector<int> tokens_of(const Options& o) {
-  std::vector<int> tokens = parse_numbers("--tokens", o.tokens, 1 << 17);
-  for (const int t : tokens)
-    if (t < 1) throw Error("--tokens", "0", "1 and more", "leave it out");
-  return tokens;
-}
-
-std::string us_text(double us) { return std::isfinite(us) ? fmt::format("{:.2f}", us) : "-"; }
-
-// Everything that the three benches start with: options that are refused without a GPU first.
-struct Session {
-  Session(const Options& o, int most_layers)
-      : model(o.model.model()), layout(parse_layout(o.layout)) {
-    bench.model = model;
-    bench.layout = layout;
-    bench.rank = rank_of(o.rank);
-    bench.router = o.foreign_router ? Router::kForeign : Router::kTriggers;
-    bench.replays = o.replays;
-    bench.most_layers = most_layers;
-    for (const std::string& load : split_list(o.loads))
-      sources.emplace_back(model, layout, load, o.trace, o.seed);
-  }
-  void open(int device) {
-    gpu = std::make_unique<OpenGpu>(device);
-    layers = std::make_unique<LayerBench>(gpu->context, gpu->clocks, *gpu->cache, bench);
-  }
-  Model model;
-  Layout layout;
-  LayerBenchOptions bench;
-  std::vector<LoadSource> sources;
-  std::unique_ptr<OpenGpu> gpu;
-  std::unique_ptr<LayerBench> layers;
-};
-
-void take_plan(const Options& o, const Session& s, Policy& policy) {
-  const Plan plan = read_plan(o.plan);
-  PlanUse use;
-  use.experts = s.model.shape.experts;
-  use.shape = local_shape(s.model.shape, s.layout, 0);
-  use.device = s.gpu ? std::optional(s.gpu->context.info()) : std::nullopt;
-  policy.smaller.clear();
-  for_each_part(plan, [&](int up_to, const Plan& part) {
-    const LayerOptions options = options_from_plan(part, use);
-    if (up_to)
-      policy.smaller.push_back({up_to, {options.menu, options.theta, -1}});
-    else
-      policy.choice = {options.menu, options.theta, -1};
-  });
-  if (const std::string stale = plan_staleness(plan); !stale.empty())
-    fmt::print(stderr, "note: {}\n", stale);
-}
-
 // Costs from a GPU's constants, where nobody has measured: what choosing takes does not depend on
 // them.
-BenchChoice with_planned(const Session& s, const std::vector<FfnConfig>& menu) {
+BenchChoice with_planned(const BenchSession& s, const std::vector<FfnConfig>& menu) {
   BenchChoice choice{menu, {}, -1};
   const LocalShape shape = local_shape(s.model.shape, s.layout, 0);
   for (const FfnConfig& c : menu) choice.theta.push_back(planned_theta(c, shape, find_gpu("h200")));
   return choice;
-}
-
-Launches launches_of(const Options& o) {
-  return o.one_launch ? Launches::kOneOrTwo : Launches::kTwo;
 }
 
 // What a hanging kernel leaves: a process that only ends.
@@ -185,147 +45,11 @@ void guarded(const Run& run) {
   }
 }
 
-void bench_forced(const Options& o, Session& s, const std::vector<int>& tokens) {
-  const std::vector<FfnConfig> menu =
-      o.menu.empty() ? default_menu() : configs_of_labels("--menu", o.menu);
-  require_legal_menu(menu);
-  s.open(o.device);
-  json rows = json::array();
-  std::vector<double> ratios;
-  Table table({"tokens", "<load", "<entry", "forced in the menu", "alone", "ratio"});
-  for (const LoadSource& source : s.sources)
-    for (const int t : tokens) {
-      s.layers->set_load(source, t);
-      for (const ForcedTimes& row : s.layers->forced(menu)) {
-        ratios.push_back(row.forced_us / row.alone_us);
-        table.add({std::to_string(t), source.name(), row.entry, us_text(row.forced_us),
-                   us_text(row.alone_us), fmt::format("{:.3f}", ratios.back())});
-        rows.push_back({{"model", s.model.name},
-                        {"layout", s.layout.name()},
-                        {"tokens", t},
-                        {"load", source.name()},
-                        {"entry", row.entry},
-                        {"forced_us", row.forced_us},
-                        {"alone_us", row.alone_us},
-                        {"gpu", s.gpu->context.info().name},
-                        {"commit", build_commit()},
-                        {"date", today()}});
-      }
-    }
-  fmt::print(
-      "{}\nEach of {} entries forced in one polymorphic kernel over the same compiled alone: "
-      "median {:.3f}, worst {:.3f}\n",
-      table.text(), menu.size(), median(ratios), *std::max_element(ratios.begin(), ratios.end()));
-  if (!o.json.empty()) write_whole_file(o.json, json{{"forced", rows}}.dump(1) + "\n");
-}
-
-BenchRecord record_of(const Session& s, const Options& o, const Policy& policy,
-                      const LoadSource& source, int tokens, const LayerTimes& t) {
-  BenchRecord r;
-  r.model = s.model.name;
-  r.layout = s.layout.name();
-  r.rank = o.rank;
-  r.tokens = tokens;
-  r.load = source.name();
-  r.policy = policy.name + (o.one_launch ? ", one launch" : "");
-  r.entry = t.entry;
-  r.active_mb = t.active_mb;
-  r.us = t.us;
-  r.choice_us = t.us - t.ready_us;
-  r.ffn_us = t.ffn_us;
-  r.stream_us = t.stream_us;
-  r.floor_us = t.floor_us;
-  r.rel_err = t.rel_err;
-  r.gpu = s.gpu->context.info().name;
-  r.commit = build_commit();
-  r.date = today();
-  r.layers = t.layers;
-  r.samples = t.timing.samples;
-  r.dropped = t.timing.dropped;
-  r.sm_mhz = t.timing.sm_mhz;
-  r.spread = t.timing.spread.empty() ? 0 : t.timing.spread.front();
-  r.throttle = t.timing.throttle;
-  r.router = o.foreign_router ? "foreign" : "triggers early";
-  r.routing = source.label();
-  return r;
-}
-
-// Rows labelled so must be so.
-void require_one_launch(Policy& policy, const Model& model, const std::vector<int>& tokens) {
-  if (policy.best)
-    std::erase_if(policy.choice.menu, ffn_whole_refusal);
-  else
-    for (const int t : tokens) require_legal_menu(policy.of(t).menu, FfnForm::kWhole);
-  if (policy.choice.menu.empty())
-    throw Error("--one-launch", "no entry of --menu", "entries of up to 32 rows", "");
-  for (const int t : tokens)
-    if (t > kWholePairs / model.shape.top_k)
-      throw Error("--tokens", fmt::format("{}", t),
-                  fmt::format("up to {} with --one-launch ({} pairs of top-{})",
-                              kWholePairs / model.shape.top_k, kWholePairs, model.shape.top_k),
-                  "leave it out, or take two launches");
-}
-
-void bench_layer(const Options& o) {
-  Policy policy = policy_of(o);
-  const std::vector<int> tokens = tokens_of(o);
-  if (!o.forced.empty() && o.forced != "all")
-    throw Error("--forced", o.forced, "all", "one entry alone is --policy forced:LABEL");
-  Session s(o, 32);
-  if (!o.plan.empty()) take_plan(o, s, policy);
-  if (!o.forced.empty()) return bench_forced(o, s, tokens);
-  if (!policy.best) require_legal_menu(policy.choice.menu);
-  if (o.one_launch) require_one_launch(policy, s.model, tokens);
-  s.open(o.device);
-  if (!o.plan.empty()) take_plan(o, s, policy);  // now that the GPU is known
-
-  Table table({"tokens", "<load", "<entry", "active MB", "us", "choice", "ffn", "stream", "floor",
-               "us/stream", "error", "MHz", "<clock"});
-  std::vector<BenchRecord> records;
-  {
-    Progress bar("timing");
-    const double total = static_cast<double>(s.sources.size() * tokens.size());
-    for (const LoadSource& source : s.sources)
-      for (const int t : tokens) {
-        s.layers->set_load(source, t);
-        BenchChoice choice = policy.of(t);
-        if (policy.best) {
-          const std::size_t fastest =
-              s.layers->fastest(choice.menu, launches_of(o), [](const WrongNumbers& wrong) {
-                fmt::print(stderr, "left out: {}\n", wrong.what());
-              });
-          choice = {{choice.menu[fastest]}, {}, 0};
-        }
-        choice.launches = launches_of(o);
-        const LayerTimes times = s.layers->layer(choice);
-        records.push_back(record_of(s, o, policy, source, t, times));
-        const BenchRecord& r = records.back();
-        std::string clock = r.throttle;
-        if (r.dropped > 0)
-          clock += fmt::format(", {} of {} dropped", r.dropped, r.dropped + r.samples);
-        table.add({std::to_string(t), r.load, r.entry, fmt::format("{:.1f}", r.active_mb),
-                   us_text(r.us), us_text(r.choice_us), us_text(r.ffn_us), us_text(r.stream_us),
-                   us_text(r.floor_us), fmt::format("{:.2f}", r.us / r.stream_us),
-                   fmt::format("{:.4f}", r.rel_err), std::to_string(r.sm_mhz), clock});
-        // Kept at once: whatever happens next costs no row.
-        if (!o.json.empty() && o.json != "-") merge_into_file(o.json, {r});
-        bar.update(static_cast<double>(records.size()), total);
-      }
-  }
-  if (o.json == "-") {
-    fmt::print("{}\n", merged("", "-", records).dump());
-    return;
-  }
-  fmt::print("{} {}, {} GPU, policy {}, {}: us a layer, median of {} replays\n{}", s.model.name,
-             s.layout.name(), o.rank, policy.name, s.gpu->context.info().name, o.replays,
-             table.text());
-}
-
-void bench_ffn(const Options& o) {
+void bench_ffn(const BenchOptions& o) {
   const std::vector<FfnConfig> configs =
       o.configs.empty() ? ffn_space() : configs_of_labels("--configs", o.configs);
   const std::vector<int> tokens = tokens_of(o);
-  Session s(o, 32);
+  BenchSession s(o, 32);
   s.open(o.device);
   json rows = json::array();
   for (const LoadSource& source : s.sources)
@@ -369,10 +93,10 @@ void bench_ffn(const Options& o) {
     write_whole_file(o.json, json{{"ffn", rows}}.dump(1) + "\n");
 }
 
-void bench_select(const Options& o) {
+void bench_select(const BenchOptions& o) {
   const std::vector<int> pairs = parse_numbers("--pairs", o.pairs, 1 << 20);
-  Policy policy = policy_of(o);
-  Session s(o, 1);
+  BenchPolicy policy = policy_of(o);
+  BenchSession s(o, 1);
   if (!o.plan.empty()) take_plan(o, s, policy);
   if (policy.best) policy = {"planned", with_planned(s, policy.choice.menu), false};
   require_legal_menu(policy.choice.menu);
@@ -410,7 +134,7 @@ void bench_select(const Options& o) {
 void add_bench(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("bench", "Time the layer and its parts on the GPU");
   verb->require_subcommand(1);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   const auto common = [options](CLI::App& sub) {
     add_model_options(sub, options->model, true);
     sub.add_option("--layout", options->layout, "tpN or epN")->capture_default_str();

@@ -122,6 +122,9 @@ json explanation_json(const Plan& whole, const Explanation& e) {
   json out = {{"load", e.load},         {"pairs", e.pairs},   {"entry", e.ranked[0].entry},
               {"because", e.because},   {"tokens", e.tokens}, {"tokens_assumed", e.tokens_assumed},
               {"ranked", json::array()}};
+  out["up_to"] = nullptr;  // of the menu: null is that of the largest passes
+  for (const SizedPlan& sized : whole.smaller)
+    if (&sized.plan == &plan) out["up_to"] = sized.up_to;
   out["batch_table_entry"] = e.table_entry < 0 ? json(nullptr) : json(e.table_entry);
   for (const ExplainedEntry& x : e.ranked)
     out["ranked"].push_back({{"entry", x.entry},
