@@ -62,6 +62,8 @@ function(ramp_tests)
     if(sources)
       add_executable(test_${room} ${sources})
       target_include_directories(test_${room} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src)
+      # Tests wait for their compiler, not for themselves: a third less time to build.
+      target_compile_options(test_${room} PRIVATE -O0)
       target_compile_definitions(test_${room} PRIVATE
         RAMP_SOURCE_DIR="${CMAKE_SOURCE_DIR}" RAMP_PROGRAM="$<TARGET_FILE:ramp_cli>")
       if(room STREQUAL cli)
