@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -283,9 +282,7 @@ TEST(PlanReader, RefusesWhatJsonLeavesOpen) {
 TEST(PlanReader, SurvivesSeededMutations) {
   const std::string text = plan_text(example());
   Random random(2026);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1000);
-  int tried = 0;
-  while (std::chrono::steady_clock::now() < end) {
+  for (int tried = 0; tried < 400; ++tried) {
     std::string mutant = text;
     for (int edits = 1 + static_cast<int>(random.below(4)); edits > 0 && !mutant.empty(); --edits) {
       const size_t at = random.below(mutant.size()), length = 1 + random.below(30);
@@ -308,9 +305,7 @@ TEST(PlanReader, SurvivesSeededMutations) {
       }
     }
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(mutant.data()), mutant.size());
-    ++tried;
   }
-  EXPECT_GT(tried, 300);
 }
 
 TEST(Plan, CarriesWhereItComesFrom) {
