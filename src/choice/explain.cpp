@@ -94,16 +94,6 @@ Explanation explain(const Plan& whole, std::span<const int> load, int tokens) {
   out.because = out.ranked.size() == 1 ? "the menu has one entry"
                                        : reason(plan, out.ranked[0], out.ranked[1]);
 
-  out.tokens = tokens;
-  if (tokens <= 0) {
-    // Under TP every GPU sees the whole batch; its local experts are then all that the pairs spread
-    // over.
-    const bool whole = plan.layout.rfind("tp", 0) == 0;
-    out.tokens_assumed = true;
-    const double share =
-        static_cast<double>(out.pairs) * (whole ? 1 : plan.gpus) / plan.shape.top_k;
-    out.tokens = static_cast<int>(std::lround(std::min(share, 1.0 * kMaxPairs)));
-  }
   std::vector<int> keys;
   for (const PlanTableRow& row : plan.batch_table) keys.push_back(row.tokens);
   if (!keys.empty()) out.table_entry = plan.batch_table[nearest_key(keys, out.tokens)].entry;

@@ -56,15 +56,12 @@ struct Search {
   }
 };
 
-// Passes of more than `above` and up to `up_to` tokens.
-Search prepare(const Lesson& lesson, MenuObjective objective, int above = -1,
-               int up_to = SizedMenu::kAnySize) {
+Search prepare(const Lesson& lesson, MenuObjective objective) {
   std::vector<float> best(lesson.loads.size(), kUntimed);
   for (int c : lesson.learnable)
     for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], lesson.us[c][l]);
   Search search{lesson, objective, {}, {}};
   for (size_t p = 0; p < lesson.passes.size(); ++p) {
-    if (lesson.passes[p].tokens <= above || lesson.passes[p].tokens > up_to) continue;
     float slowest = 0;
     for (int load : lesson.passes[p].load_of_gpu)
       if (load >= 0) slowest = std::max(slowest, best[load]);
@@ -76,6 +73,18 @@ Search prepare(const Lesson& lesson, MenuObjective objective, int above = -1,
     throw Error("training passes", fmt::format("{}, none timed", lesson.passes.size()),
                 "1 or more timed passes", "profile the recorded passes of the trace");
   return search;
+}
+
+// Its passes of `from` to `to` tokens.
+Search slice(const Search& all, int from, int to) {
+  Search part{all.lesson, all.objective, {}, {}};
+  for (size_t i = 0; i < all.passes.size(); ++i) {
+    const int tokens = all.lesson.passes[all.passes[i]].tokens;
+    if (tokens < from || tokens > to) continue;
+    part.passes.push_back(all.passes[i]);
+    part.full.push_back(all.full[i]);
+  }
+  return part;
 }
 
 struct Grown {
@@ -166,10 +175,7 @@ std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& op
       std::optional<Grown> part;
       for (int m = 1; m <= options.menus; ++m) {
         if (!best[m - 1][i]) continue;
-        if (!part)
-          part = best_class(
-              prepare(lesson, options.objective, i ? sizes[i - 1].first : -1, sizes[j - 1].first),
-              options);
+        if (!part) part = best_class(slice(all, sizes[i].first, sizes[j - 1].first), options);
         Parted now = *best[m - 1][i];
         now.cost.untimed += part->cost.untimed;
         now.cost.value += part->cost.value;

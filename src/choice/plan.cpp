@@ -84,6 +84,11 @@ const Plan& plan_for(const Plan& plan, int tokens) {
   return plan;
 }
 
+void set_gpu(Plan& plan, const PlanGpu& gpu) {
+  plan.gpu = gpu;
+  for (SizedPlan& sized : plan.smaller) sized.plan.gpu = gpu;
+}
+
 void check_plan(const Plan& plan) {
   if (plan.mode != "fast" && plan.mode != "ordered")
     throw Error("/mode", plan.mode, "fast, ordered", kNext);

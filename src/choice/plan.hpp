@@ -102,6 +102,9 @@ const Plan& plan_for(const Plan& plan, int tokens);
 template <class F>
 void for_each_part(const Plan& plan, const F& f);
 
+// The GPU that a plan is for, with all its parts.
+void set_gpu(Plan& plan, const PlanGpu& gpu);
+
 // Everything that can be checked without a GPU; throws Error with a JSON pointer.
 void check_plan(const Plan& plan);
 

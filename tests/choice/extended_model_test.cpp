@@ -7,6 +7,7 @@
 #include "choice/fit.hpp"
 #include "choice/nnls.hpp"
 #include "choice/spread.hpp"
+#include "tests/choice/lessons.hpp"
 #include "tests/choice/synthetic.hpp"
 
 namespace ramp {
@@ -16,10 +17,6 @@ const ExtraTerm& term(std::string_view name) {
   for (const ExtraTerm& t : extra_terms())
     if (t.name == name) return t;
   throw std::runtime_error("no such term");
-}
-
-Lesson lesson_of(const MeasuredSpace& space) {
-  return make_lesson(space, Role::kTrain, Half::kBoth);
 }
 
 // Largest relative error over the fitted candidates and the lesson's loads.

@@ -8,21 +8,11 @@
 
 #include "choice/batch_table.hpp"
 #include "choice/policy.hpp"
+#include "tests/choice/lessons.hpp"
 #include "tests/choice/synthetic.hpp"
 
 namespace ramp {
 namespace {
-
-std::unique_ptr<Policy> learned(std::string_view name, const MeasuredSpace& space) {
-  const PolicyKind& kind = policy_kind(name);
-  std::unique_ptr<Policy> policy = kind.make({});
-  policy->learn(make_lesson(space, kind.learns_from, Half::kBoth));
-  return policy;
-}
-
-Lesson lesson_of(const MeasuredSpace& space) {
-  return make_lesson(space, Role::kTrain, Half::kBoth);
-}
 
 // How often a policy picks the fastest, over the held-out loads.
 double share_right(std::string_view name, const MeasuredSpace& space) {

@@ -7,14 +7,11 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "tests/choice/lessons.hpp"
 #include "tests/choice/synthetic.hpp"
 
 namespace ramp {
 namespace {
-
-Lesson lesson_of(const MeasuredSpace& space) {
-  return make_lesson(space, Role::kTrain, Half::kBoth);
-}
 
 // The passes' time when every GPU runs the best of `menu`.
 double time_of(const Lesson& lesson, const std::vector<int>& menu) {

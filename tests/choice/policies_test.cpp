@@ -7,17 +7,11 @@
 #include "base/error.hpp"
 #include "choice/batch_table.hpp"
 #include "choice/policy.hpp"
+#include "tests/choice/lessons.hpp"
 #include "tests/choice/synthetic.hpp"
 
 namespace ramp {
 namespace {
-
-std::unique_ptr<Policy> learned(std::string_view name, const MeasuredSpace& space) {
-  const PolicyKind& kind = policy_kind(name);
-  std::unique_ptr<Policy> policy = kind.make({});
-  policy->learn(make_lesson(space, kind.learns_from, Half::kBoth));
-  return policy;
-}
 
 TEST(Policies, HaveDifferentNamesAndOneLineEach) {
   std::set<std::string> names;

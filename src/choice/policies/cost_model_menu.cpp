@@ -1,23 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eq. 3 over a greedy menu: what the paper serves (Section 3.1, Table 9).
+// Eq. 3 over greedy menus.  `cost-model-menu` is the paper's: one for all sizes (Section 3.1,
+// Table 9).  `cost-model-menus` is what a plan serves: the graph of a batch size holds the kernel
+// of its menu, the routing picks the entry.
 #include "choice/policies/ranked.hpp"
 #include "choice/policy.hpp"
 
 namespace ramp {
 namespace {
 
-class CostModelMenu : public Policy {
+class CostModelMenus : public Policy {
  public:
-  explicit CostModelMenu(const MenuOptions& options) : options_(options) {}
+  explicit CostModelMenus(const MenuOptions& options) : options_(options) {}
   void learn(const Lesson& lesson) override {
-    ranked_ = rank_by_cost_model(lesson, greedy_menu(lesson, options_).candidates);
+    menus_.clear();
+    for (const SizedMenu& sized : menus_by_size(lesson, options_))
+      menus_.push_back({sized.up_to, rank_by_cost_model(lesson, sized.menu.candidates)});
   }
-  int choose(const Seen& seen) const override { return ranked_.cheapest(seen.load); }
-  std::size_t bytes() const override { return ranked_.bytes(); }
+  int choose(const Seen& seen) const override {
+    std::size_t i = 0;
+    while (seen.tokens > menus_[i].up_to) ++i;  // the last has no limit
+    return menus_[i].ranked.cheapest(seen.load);
+  }
+  std::size_t bytes() const override {
+    std::size_t sum = 0;
+    for (const Sized& s : menus_) sum += s.ranked.bytes();
+    return sum;
+  }
 
  private:
+  struct Sized {
+    int up_to;
+    Ranked ranked;
+  };
   MenuOptions options_;
-  Ranked ranked_;
+  std::vector<Sized> menus_;
 };
 
 }  // namespace
@@ -25,7 +41,16 @@ class CostModelMenu : public Policy {
 PolicyKind cost_model_menu() {
   return {std::string(kMenuPolicy), "Eq. 3 over one menu for all sizes", Sight::kLoad, Role::kTrain,
           [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
-            return std::make_unique<CostModelMenu>(o.menu);
+            MenuOptions one = o.menu;
+            one.menus = 1;
+            return std::make_unique<CostModelMenus>(one);
+          }};
+}
+
+PolicyKind cost_model_menus() {
+  return {std::string(kMenusPolicy), "Eq. 3 over a menu a range of sizes: what a plan serves",
+          Sight::kLoad, Role::kTrain, [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
+            return std::make_unique<CostModelMenus>(o.menu);
           }};
 }
 
