@@ -102,13 +102,13 @@ void take_plan(const BenchOptions& o, const BenchSession& s, BenchPolicy& policy
   use.shape = local_shape(s.model.shape, s.layout, 0);
   use.device = s.gpu ? std::optional(s.gpu->context.info()) : std::nullopt;
   policy.smaller.clear();
-  for_each_part(plan, [&](int up_to, const Plan& part) {
-    const LayerOptions options = options_from_plan(part, use);
+  for (const auto& [up_to, options] : all_options_from_plan(plan, use)) {
+    const BenchChoice choice{options.menu, options.theta, -1};
     if (up_to)
-      policy.smaller.push_back({up_to, {options.menu, options.theta, -1}});
+      policy.smaller.push_back({up_to, choice});
     else
-      policy.choice = {options.menu, options.theta, -1};
-  });
+      policy.choice = choice;
+  }
   if (const std::string stale = plan_staleness(plan); !stale.empty())
     fmt::print(stderr, "note: {}\n", stale);
 }

@@ -246,9 +246,10 @@ void verify(const Options& options) {
 // What the catalog knows of a GPU by its product name; a plan made on the machine itself knows
 // more.
 void add_gpu_facts(Plan& plan) {
+  PlanGpu gpu = plan.gpu;
   for (const GpuSpec& spec : catalog_gpus())
-    if (plan.gpu.name == spec.product) plan.gpu.sms = spec.sms;
-  for (SizedPlan& sized : plan.smaller) sized.plan.gpu = plan.gpu;
+    if (gpu.name == spec.product) gpu.sms = spec.sms;
+  set_gpu(plan, gpu);
 }
 
 void make(const Options& options) {

@@ -35,11 +35,8 @@ void describe_gpu(Plan& plan, const std::string& timer) {
   if (spec.is_simulated || !gpu::driver_available() || spec.device >= gpu::device_count()) return;
   const gpu::DeviceInfo info = gpu::device_info(spec.device);
   if (info.name != plan.gpu.name) return;
-  plan.gpu.cc_major = info.cc_major;
-  plan.gpu.cc_minor = info.cc_minor;
-  plan.gpu.sms = info.sms;
-  plan.gpu.memory_bytes = info.memory_bytes;
-  for (SizedPlan& sized : plan.smaller) sized.plan.gpu = plan.gpu;
+  set_gpu(plan, {info.name, info.cc_major, info.cc_minor, info.sms,
+                 static_cast<long long>(info.memory_bytes)});
 }
 
 void print(const Options& options, const MeasuredSpace& space, const Plan& plan,

@@ -13,6 +13,7 @@
 #include "gpu/stream.hpp"
 #include "kernels/ffn/space.hpp"
 #include "kernels/ffn/whole.h"
+#include "runtime/layer_arguments.hpp"
 #include "runtime/prefill.hpp"
 
 namespace ramp {
@@ -74,11 +75,6 @@ void check_expert_map(const LayerOptions& o) {
 }
 
 }  // namespace
-
-struct Layer::Arguments {
-  PrepareArgs prepare;
-  FfnArgs ffn;
-};
 
 int max_tokens_of(const LocalShape& shape) { return kMaxPairs / std::max(1, shape.top_k); }
 
@@ -150,30 +146,11 @@ Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
   if (first < 0) expert_map_ = gpu::Buffer::of(o.expert_map);
   max_tokens_ = max_tokens_of(o.shape);
 
-  const int blocks = kernels_->device().sms;
-  const FfnConfig& common = o.menu[0];  // what the entries share decides the rest
-  const int owned = ffn_owned_experts(common, o.shape.intermediate, blocks, o.shape.experts);
   deepest_prefill_ = deepest_prefill(o.menu, o.shape.hidden);
-
-  PrepareArgs prepare{};
-  prepare.expert_map = reinterpret_cast<const int*>(expert_map_.ptr());
-  prepare.top_k = o.shape.top_k;
-  prepare.hidden_size = o.shape.hidden;
-  prepare.experts = o.experts;
-  prepare.first_expert = std::max(first, 0);
-  prepare.local_experts = o.shape.experts;
-  prepare.owned_experts = owned;
-  prepare.menu.entries = static_cast<int>(o.menu.size());
-  for (std::size_t i = 0; i < o.menu.size(); ++i)
-    prepare.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.intermediate, blocks), o.theta[i]};
-
-  FfnArgs ffn{};
-  ffn.scale13 = reinterpret_cast<const float*>(weights.s13);
-  ffn.scale2 = reinterpret_cast<const float*>(weights.s2);
-  ffn.hidden = o.shape.hidden;
-  ffn.intermediate = o.shape.intermediate;
-  ffn.owned_experts = owned;
-  arguments_ = std::make_unique<const Arguments>(Arguments{prepare, ffn});
+  arguments_ = std::make_unique<const LayerArguments>(
+      shared_arguments(o, std::max(first, 0), reinterpret_cast<const int*>(expert_map_.ptr()),
+                       reinterpret_cast<const float*>(weights.s13),
+                       reinterpret_cast<const float*>(weights.s2), kernels_->device().sms));
 }
 
 Layer::~Layer() {
@@ -241,19 +218,10 @@ void Layer::forward(const LayerCall& call) const {
     throw Error("workspace_bytes", fmt::format("{}", call.workspace_bytes),
                 fmt::format("at least {} for {} tokens", w.bytes, call.tokens),
                 "ask for the workspace's size with the largest number of tokens");
-  const auto at = [&]<class T>(T*& pointer, std::size_t offset) {
-    pointer = reinterpret_cast<T*>(call.workspace + offset);
-  };
-
-  PrepareArgs p = arguments_->prepare;
-  FfnArgs f = arguments_->ffn;
-  at(p.state, w.state), at(f.state, w.state);
-  at(p.counts, w.counts), at(f.counts, w.counts);
-  at(p.rows, w.rows), at(f.rows, w.rows);
-  at(p.head, w.head), at(f.head, w.head);
-  at(p.tile, w.tiles), at(f.tile, w.tiles);
-  at(p.rows_scale, w.rows_scale), at(f.rows_scale, w.rows_scale);
-  at(p.rows_q, w.rows_q), at(f.rows_q, w.rows_q);
+  LayerArguments arguments = *arguments_;
+  place_in_workspace(arguments, w, reinterpret_cast<char*>(call.workspace));
+  PrepareArgs& p = arguments.prepare;
+  FfnArgs& f = arguments.ffn;
   p.output = f.output = reinterpret_cast<unsigned short*>(call.output);
   p.ids = reinterpret_cast<const int*>(call.ids);
   p.gates = reinterpret_cast<const float*>(call.gates);

@@ -75,6 +75,8 @@ struct LayerCounters {
   int last_entry = 0, last_rows = 0, last_tiles = 0;
 };
 
+struct LayerArguments;
+
 class Layer {
  public:
   // Throws Error naming the option that is wrong.  Copies the expert map to the GPU; call it
@@ -107,13 +109,12 @@ class Layer {
   const Kernels& kernels() const { return *kernels_; }
 
  private:
-  struct Arguments;
   void require_call(const LayerCall& call) const;
   std::shared_ptr<const Kernels> kernels_;
   LayerOptions options_;
   FfnWeightMaps maps_;
   gpu::Buffer expert_map_;
-  std::unique_ptr<const Arguments> arguments_;  // of both kernels, but for what a call brings
+  std::unique_ptr<const LayerArguments> arguments_;  // of both kernels, but for what a call brings
   int max_tokens_ = 0;
   int deepest_prefill_ = 0;
 };

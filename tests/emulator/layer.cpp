@@ -9,7 +9,7 @@
 #include "kernels/ffn/weight_maps.hpp"
 #include "kernels/prepare/workspace.hpp"
 #include "problem/random.hpp"
-#include "runtime/layer.hpp"
+#include "runtime/layer_arguments.hpp"
 
 namespace ramp::emulator {
 namespace {
@@ -40,23 +40,15 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
   std::memset(workspace.get(), 0xff, bytes);
   std::memset(workspace.get(), 0, sizeof(LayerState));  // as init_workspace does
 
-  PrepareArgs prepare{};
-  prepare.top_k = shape.top_k;
-  prepare.hidden_size = shape.hidden;
-  prepare.experts = setup.setting.experts;
-  prepare.first_expert = setup.setting.first_expert;
-  if (!setup.setting.expert_map.empty()) prepare.expert_map = setup.setting.expert_map.data();
-  prepare.local_experts = shape.experts;
-  prepare.owned_experts = ffn_owned_experts(menu[0], shape.intermediate, setup.sms, shape.experts);
-  prepare.menu.entries = static_cast<int>(menu.size());
-  for (std::size_t i = 0; i < menu.size(); ++i)
-    prepare.menu.entry[i] = {ffn_grid(menu[i], shape.intermediate, setup.sms), setup.theta[i]};
-  FfnArgs ffn{};
-  ffn.scale13 = setup.weights->s13.data();
-  ffn.scale2 = setup.weights->s2.data();
-  ffn.hidden = shape.hidden;
-  ffn.intermediate = shape.intermediate;
-  ffn.owned_experts = prepare.owned_experts;
+  LayerOptions options;
+  options.shape = shape;
+  options.experts = setup.setting.experts;
+  options.menu = menu;
+  options.theta = setup.theta;
+  const std::vector<int>& map = setup.setting.expert_map;
+  const LayerArguments shared =
+      shared_arguments(options, setup.setting.first_expert, map.empty() ? nullptr : map.data(),
+                       setup.weights->s13.data(), setup.weights->s2.data(), setup.sms);
 
   std::vector<PassResult> results(passes.size());
   std::vector<Launch> launches;
@@ -65,18 +57,10 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
     const Workspace w = workspace_layout(shape, work.batch.tokens);
     PassResult& result = results[i];
     result.output.assign(work.batch.hidden.size(), 0xffff);
-    PrepareArgs p = prepare;
-    FfnArgs f = ffn;
-    const auto at = [&]<class T>(T*& pointer, std::size_t offset) {
-      pointer = reinterpret_cast<T*>(workspace.get() + offset);
-    };
-    at(p.state, w.state), at(f.state, w.state);
-    at(p.counts, w.counts), at(f.counts, w.counts);
-    at(p.rows, w.rows), at(f.rows, w.rows);
-    at(p.head, w.head), at(f.head, w.head);
-    at(p.tile, w.tiles), at(f.tile, w.tiles);
-    at(p.rows_scale, w.rows_scale), at(f.rows_scale, w.rows_scale);
-    at(p.rows_q, w.rows_q), at(f.rows_q, w.rows_q);
+    LayerArguments arguments = shared;
+    place_in_workspace(arguments, w, reinterpret_cast<char*>(workspace.get()));
+    PrepareArgs& p = arguments.prepare;
+    FfnArgs& f = arguments.ffn;
     p.output = f.output = result.output.data();
     if (work.ready_counts.empty())
       p.ids = work.batch.ids.data();

@@ -70,7 +70,7 @@ void Block::serve() {
     for (int t = 0; t < launch.threads; ++t) {
       Fiber& fiber = fibers[static_cast<std::size_t>(t)];
       fiber.block = this;
-      fiber.place = {{t, 0, 0}, {index, 0, 0}, {launch.threads, 1, 1}, {launch.blocks, 1, 1}};
+      fiber.place = {{t, 0, 0}, {index, 0, 0}, {launch.blocks, 1, 1}};
       getcontext(&fiber.start);
       fiber.start.uc_stack.ss_sp = stacks + kStackBytes * static_cast<std::size_t>(t);
       fiber.start.uc_stack.ss_size = kStackBytes;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RAMP_EMULATE_MENU(name, {.rows = 8, ...}, ...): compiles `ffn` for a menu, as ffn_source does for
-// the compiler.  Once a file needs the block's memory, and one file may hold many menus.
+// RAMP_EMULATE_MENU(name, {.rows = 8, ...}, ...): compiles both forms of `ffn` for a menu, as
+// ffn_source does for the compiler.  One file may hold many menus.
 #pragma once
-
-#include <cstring>
 
 #include "kernels/ffn/kernel.cuh"
 #include "tests/emulator/device_code.hpp"

@@ -59,6 +59,10 @@ void send_on_its_way(Running& owner, std::function<void()> action) {
   machine->operations.push_back({&owner, std::move(action)});
 }
 
+void later(std::function<void()> action) {
+  send_on_its_way(*current->block->running, std::move(action));
+}
+
 }  // namespace
 
 void Barrier::settle() {
@@ -167,10 +171,6 @@ void barrier_wait(std::uint32_t address, std::uint32_t parity) {
 }
 
 // ---- what happens later ------------------------------------------------------------------------
-
-void later(std::function<void()> action) {
-  send_on_its_way(*current->block->running, std::move(action));
-}
 
 void land_later(std::uint32_t to, std::uint32_t barrier, std::size_t bytes,
                 std::function<void(char*)> copy) {

@@ -12,7 +12,7 @@ struct Dim3 {
   int x, y, z;
 };
 struct Place {
-  Dim3 thread, block, threads, blocks;
+  Dim3 thread, block, blocks;
 };
 const Place& place();
 
@@ -42,8 +42,6 @@ void barrier_arrive(std::uint32_t address, int expected_bytes);
 void barrier_wait(std::uint32_t address, std::uint32_t parity);
 
 // ---- what happens later
-// Runs `action` at some later time.
-void later(std::function<void()> action);
 // An asynchronous copy into shared memory, whose bytes count on a barrier: until it lands the place
 // holds NaN.
 void land_later(std::uint32_t to, std::uint32_t barrier, std::size_t bytes,

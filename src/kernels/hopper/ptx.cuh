@@ -96,9 +96,6 @@ __device__ __forceinline__ u64 policy_evict_first() {
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
-__device__ __forceinline__ void prefetch_tensor_map(const void* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
 __device__ __forceinline__ void tma_load_3d(u32 to, const void* map, u32 bar, int c0, int c1,
                                             int c2, u64 policy) {
   asm volatile(

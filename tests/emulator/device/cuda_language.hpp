@@ -20,7 +20,6 @@
 
 #define threadIdx (::ramp::emulator::place().thread)
 #define blockIdx (::ramp::emulator::place().block)
-#define blockDim (::ramp::emulator::place().threads)
 #define gridDim (::ramp::emulator::place().blocks)
 
 struct alignas(8) int2 {
@@ -38,21 +37,16 @@ struct alignas(16) uint4 {
 struct alignas(8) float2 {
   float x, y;
 };
-struct alignas(16) float4 {
-  float x, y, z, w;
-};
 
 inline int min(int a, int b) { return std::min(a, b); }
 inline int max(int a, int b) { return std::max(a, b); }
 inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __frcp_rn(float a) { return 1.0f / a; }
 inline float __expf(float a) { return std::exp(a); }
 inline unsigned __float_as_uint(float a) { return std::bit_cast<unsigned>(a); }
 inline int __float_as_int(float a) { return std::bit_cast<int>(a); }
 inline float __uint_as_float(unsigned a) { return std::bit_cast<float>(a); }
-inline float __int_as_float(int a) { return std::bit_cast<float>(a); }
 inline int __popc(unsigned a) { return std::popcount(a); }
 inline int __ffs(unsigned a) { return a ? std::countr_zero(a) + 1 : 0; }
 

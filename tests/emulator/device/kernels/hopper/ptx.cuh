@@ -40,7 +40,6 @@ inline void mbarrier_wait_cluster(u32 bar, u32 parity) { emulator::barrier_wait(
 
 // ---- copies ------------------------------------------------------------------------------------
 inline u64 policy_evict_first() { return 0; }
-inline void prefetch_tensor_map(const void*) {}
 
 // A map holds the address of what it was made from (layer.cpp).  Boxes begin on 16 bytes and are
 // copied 16 at a time; `swizzle` lets the chunks of 128 bytes change places by the row's number.

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/layer_arguments.hpp"
+
+namespace ramp {
+
+LayerArguments shared_arguments(const LayerOptions& o, int first_expert, const int* expert_map,
+                                const float* s13, const float* s2, int blocks) {
+  LayerArguments arguments{};
+  PrepareArgs& p = arguments.prepare;
+  p.expert_map = expert_map;
+  p.top_k = o.shape.top_k;
+  p.hidden_size = o.shape.hidden;
+  p.experts = o.experts;
+  p.first_expert = first_expert;
+  p.local_experts = o.shape.experts;
+  // What the entries share decides which experts have blocks of their own.
+  p.owned_experts = ffn_owned_experts(o.menu[0], o.shape.intermediate, blocks, o.shape.experts);
+  p.menu.entries = static_cast<int>(o.menu.size());
+  for (std::size_t i = 0; i < o.menu.size(); ++i)
+    p.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.intermediate, blocks), o.theta[i]};
+
+  FfnArgs& f = arguments.ffn;
+  f.scale13 = s13;
+  f.scale2 = s2;
+  f.hidden = o.shape.hidden;
+  f.intermediate = o.shape.intermediate;
+  f.owned_experts = p.owned_experts;
+  return arguments;
+}
+
+void place_in_workspace(LayerArguments& arguments, const Workspace& w, char* workspace) {
+  PrepareArgs& p = arguments.prepare;
+  FfnArgs& f = arguments.ffn;
+  const auto at = [&]<class T>(T*& pointer, std::size_t offset) {
+    pointer = reinterpret_cast<T*>(workspace + offset);
+  };
+  at(p.state, w.state), f.state = p.state;
+  at(p.counts, w.counts), f.counts = p.counts;
+  at(p.rows, w.rows), f.rows = p.rows;
+  at(p.head, w.head), f.head = p.head;
+  at(p.tile, w.tiles), f.tile = p.tile;
+  at(p.rows_scale, w.rows_scale), f.rows_scale = p.rows_scale;
+  at(p.rows_q, w.rows_q), f.rows_q = p.rows_q;
+}
+
+}  // namespace ramp

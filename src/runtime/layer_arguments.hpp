@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of a layer's kernels, from its options and a workspace.  Addresses are whatever
+// memory the kernels run on: the GPU's, or the host's for the emulated kernels of the tests.
+#pragma once
+
+#include "kernels/prepare/state.h"
+#include "kernels/prepare/workspace.hpp"
+#include "runtime/layer.hpp"
+
+namespace ramp {
+
+struct LayerArguments {
+  PrepareArgs prepare;
+  FfnArgs ffn;
+};
+
+// What all calls share.  expert_map: null where the share is contiguous and begins at first_expert;
+// blocks: of `ffn`'s launch.
+LayerArguments shared_arguments(const LayerOptions& options, int first_expert,
+                                const int* expert_map, const float* s13, const float* s2,
+                                int blocks);
+
+// Both kernels' places in a workspace.
+void place_in_workspace(LayerArguments& arguments, const Workspace& layout, char* workspace);
+
+}  // namespace ramp
