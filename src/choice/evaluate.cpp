@@ -21,8 +21,8 @@ struct TestPass {
 struct Run {
   std::string unavailable;
   std::size_t bytes = 0;
-  std::vector<float> us[2];                // of each test pass, a vector a direction
-  std::vector<std::vector<float>> gpu[2];  // ... of each of its GPUs
+  PassTimes pass;
+  std::vector<std::vector<float>> gpu[2];  // of each of a pass's GPUs
 };
 
 // The two ways round share what does not depend on the policy.
@@ -32,11 +32,13 @@ struct Direction {
   TimeTable score;         // [candidate][load], the half that scores
 };
 
-Direction make_direction(const MeasuredSpace& space, Half half) {
-  Direction d{make_lesson(space, Role::kTrain, half),
-              make_lesson(space, Role::kUniform, half),
-              {},
-              median_times(space, opposite(half))};
+Direction make_direction(const MeasuredSpace& space, const MeasuredSpace* learn_from, Half half) {
+  const auto lesson = [&](Role role) {
+    return learn_from ? lesson_for(make_lesson(*learn_from, role, half), space.candidates)
+                      : make_lesson(space, role, half);
+  };
+  Direction d{
+      lesson(Role::kTrain), lesson(Role::kUniform), {}, median_times(space, opposite(half))};
   const TimeTable pick = median_times(space, half);
   d.pick_of_load.assign(space.loads.size(), std::vector<float>(space.candidates.size()));
   for (size_t c = 0; c < pick.size(); ++c)
@@ -69,40 +71,35 @@ Run run_policy(const PolicyKind& kind, const MeasuredSpace& space,
         if (kind.oracle()) seen.timed = way.pick_of_load[load];
         gpu.push_back(way.score[policy->choose(seen)][load]);
       }
-      run.us[d].push_back(*std::max_element(gpu.begin(), gpu.end()));
+      run.pass.us[d].push_back(*std::max_element(gpu.begin(), gpu.end()));
       run.gpu[d].push_back(std::move(gpu));
     }
   }
   return run;
 }
 
-bool timed(const Run& run, size_t pass) {
-  return is_time(run.us[0][pass]) && is_time(run.us[1][pass]);
-}
-
-// Mean over the two ways round of log(a / b).
-double log_ratio(const Run& a, const Run& b, size_t pass) {
-  return (std::log(a.us[0][pass] / b.us[0][pass]) + std::log(a.us[1][pass] / b.us[1][pass])) / 2;
+bool timed(const PassTimes& times, size_t pass) {
+  return is_time(times.us[0][pass]) && is_time(times.us[1][pass]);
 }
 
 Comparison compare(const Run& run, const Run& oracle, const Run& baseline,
-                   const std::vector<TestPass>& passes, int least_tokens,
+                   const std::vector<int>& tokens, int least_tokens,
                    const EvaluateOptions& options) {
   Comparison out;
-  std::vector<double> gaps, speedups;
+  const std::vector<double> gaps = log_ratios(tokens, run.pass, oracle.pass, least_tokens);
   double chosen = 0, best = 0;
-  for (size_t p = 0; p < passes.size(); ++p) {
-    if (passes[p].tokens < least_tokens || !timed(run, p) || !timed(oracle, p)) continue;
-    ++out.passes;
-    gaps.push_back(log_ratio(run, oracle, p));
-    for (int d = 0; d < 2; ++d) chosen += run.us[d][p], best += oracle.us[d][p];
-    if (baseline.unavailable.empty() && timed(baseline, p))
-      speedups.push_back(log_ratio(baseline, run, p));
+  for (size_t p = 0; p < tokens.size(); ++p) {
+    if (tokens[p] < least_tokens || !timed(run.pass, p) || !timed(oracle.pass, p)) continue;
+    for (int d = 0; d < 2; ++d) chosen += run.pass.us[d][p], best += oracle.pass.us[d][p];
   }
+  out.passes = static_cast<int>(gaps.size());
   out.gap = exp_mean(gaps) - 1;
   const Interval ratio = bootstrap_exp_mean(gaps, options.resamples, options.seed);
   out.gap_interval = {ratio.low - 1, ratio.high - 1};
   out.gap_time = out.passes ? chosen / best - 1 : kNaN;
+  std::vector<double> speedups;
+  if (baseline.unavailable.empty())
+    speedups = log_ratios(tokens, baseline.pass, run.pass, least_tokens);
   out.speedup = exp_mean(speedups);
   out.interval = bootstrap_exp_mean(speedups, options.resamples, options.seed);
   return out;
@@ -159,27 +156,41 @@ Evaluation evaluate(const MeasuredSpace& space, const EvaluateOptions& options) 
                 "profile, or look at why all were refused");
 
   const std::vector<TestPass> passes = test_passes(space);
-  const Direction directions[2] = {make_direction(space, Half::kFirst),
-                                   make_direction(space, Half::kSecond)};
+  for (const TestPass& pass : passes) out.tokens.push_back(pass.tokens);
+  const Direction directions[2] = {make_direction(space, options.learn_from, Half::kFirst),
+                                   make_direction(space, options.learn_from, Half::kSecond)};
   const Run oracle =
       run_policy(policy_kind(kOraclePolicy), space, passes, directions, options.policy);
   const Run baseline = run_policy(baseline_kind, space, passes, directions, options.policy);
-  for (size_t p = 0; p < passes.size(); ++p) out.unscored_passes += !timed(oracle, p);
+  for (size_t p = 0; p < passes.size(); ++p) out.unscored_passes += !timed(oracle.pass, p);
 
   for (const PolicyKind& kind : kinds) {
-    const Run run = run_policy(kind, space, passes, directions, options.policy);
-    PolicyScore score{kind.name, kind.summary, kind.sees, run.bytes, {}, {}, {}, kNaN, 0};
+    Run run = run_policy(kind, space, passes, directions, options.policy);
+    PolicyScore score{kind.name, kind.summary, kind.sees, run.bytes, {}, {}, {}, kNaN, 0, {}};
     score.unavailable = run.unavailable;
     if (run.unavailable.empty()) {
-      score.all = compare(run, oracle, baseline, passes, 0, options);
-      score.large = compare(run, oracle, baseline, passes, options.large_batch, options);
+      score.all = compare(run, oracle, baseline, out.tokens, 0, options);
+      score.large = compare(run, oracle, baseline, out.tokens, options.large_batch, options);
       score.regret = regret(run, oracle);
       for (size_t p = 0; p < passes.size(); ++p)
-        score.untimed += timed(oracle, p) && !timed(run, p);
+        score.untimed += timed(oracle.pass, p) && !timed(run.pass, p);
+      score.times = std::move(run.pass);
     }
     out.scores.push_back(std::move(score));
   }
   return out;
+}
+
+std::vector<double> log_ratios(const std::vector<int>& tokens, const PassTimes& slow,
+                               const PassTimes& fast, int least_tokens) {
+  std::vector<double> logs;
+  // A policy that could not learn has no times at all.
+  if (slow.us[0].size() != tokens.size() || fast.us[0].size() != tokens.size()) return logs;
+  for (size_t p = 0; p < tokens.size(); ++p)
+    if (tokens[p] >= least_tokens && timed(slow, p) && timed(fast, p))
+      logs.push_back(
+          (std::log(slow.us[0][p] / fast.us[0][p]) + std::log(slow.us[1][p] / fast.us[1][p])) / 2);
+  return logs;
 }
 
 const PolicyScore& score_of(const Evaluation& evaluation, std::string_view name) {

@@ -3,10 +3,10 @@
 // on the test passes, and is charged the time of each pass's slowest GPU.  Learning and picking use
 // one half of the samples, the times come from the other, and both ways round are averaged.
 //
-//   gap      chosen / exhaustive search - 1, geometric mean over passes; `gap_time` weighs passes
-//   by their time speedup  of a policy over the baseline (vLLM's tuning), geometric mean over
-//   passes regret   chosen / best on the same load - 1, mean over the GPUs of all passes, slowest
-//   or not
+//   gap      chosen / exhaustive search - 1, geometric mean over passes
+//   gap_time the same, passes weighed by their time
+//   speedup  of a policy over the baseline (vLLM's tuning), geometric mean over passes
+//   regret   chosen / best on the same load - 1, mean over the GPUs of all passes
 //
 // A prediction never counts as a time: a pass where a policy picks a configuration that was not
 // timed on that load is left out for that policy and counted as `untimed`.
@@ -29,6 +29,15 @@ struct EvaluateOptions {
   int large_batch = kLargeBatch;  // tokens
   int resamples = 2000;           // of the bootstrap
   std::uint64_t seed = 1;
+  // Another layout of the same kernels: policies learn from its passes and are scored on these,
+  // candidates being the same by label (a table moved to another EP degree, Section 4.2).
+  const MeasuredSpace* learn_from = nullptr;
+};
+
+// The slowest GPU of each scored pass, us, a vector a direction; infinity where a pick was not
+// timed.
+struct PassTimes {
+  std::vector<float> us[2];
 };
 
 // Over some of the passes; NaN where there are none.
@@ -47,6 +56,7 @@ struct PolicyScore {
   Comparison all, large;    // large: passes of large_batch tokens or more
   double regret = 0;
   int untimed = 0;
+  PassTimes times;
 };
 
 struct Evaluation {
@@ -56,10 +66,16 @@ struct Evaluation {
   int train_passes = 0, uniform_passes = 0, test_passes = 0;
   int unscored_passes = 0;  // test passes with work for which not even exhaustive search has a time
   Coverage coverage;        // timed_once > 0: exhaustive search is flattered there
+  std::vector<int> tokens;  // of the scored passes, in the order of every PassTimes
 };
 
 // Throws Error where there is no held-out pass to score on, or a policy's name is unknown.
 Evaluation evaluate(const MeasuredSpace& space, const EvaluateOptions& options = {});
+
+// log(slow / fast) of each pass of least_tokens tokens or more that both have a time for, mean of
+// the two ways round: what every gap and speedup is the mean of.
+std::vector<double> log_ratios(const std::vector<int>& tokens, const PassTimes& slow,
+                               const PassTimes& fast, int least_tokens);
 
 // The row of a name; throws Error when it was not evaluated.
 const PolicyScore& score_of(const Evaluation& evaluation, std::string_view name);

@@ -2,6 +2,9 @@
 #include "choice/lesson.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
 
 namespace ramp {
 
@@ -37,6 +40,22 @@ Lesson make_lesson(const MeasuredSpace& space, Role role, Half half) {
   const int most = timed.empty() ? 0 : *std::max_element(timed.begin(), timed.end());
   for (size_t c = 0; c < timed.size(); ++c)
     if (timed[c] > 0 && 2 * timed[c] >= most) lesson.learnable.push_back(static_cast<int>(c));
+  return lesson;
+}
+
+Lesson lesson_for(Lesson lesson, const std::vector<Candidate>& candidates) {
+  std::map<std::string, int> known;
+  for (int c : lesson.learnable) known.emplace(lesson.candidates[c].label, c);
+  const std::vector<float> untimed(lesson.loads.size(), std::numeric_limits<float>::infinity());
+  TimeTable us;
+  lesson.learnable.clear();
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    const auto found = known.find(candidates[c].label);
+    us.push_back(found == known.end() ? untimed : lesson.us[found->second]);
+    if (found != known.end()) lesson.learnable.push_back(static_cast<int>(c));
+  }
+  lesson.us = std::move(us);
+  lesson.candidates = candidates;
   return lesson;
 }
 

@@ -31,6 +31,10 @@ struct Lesson {
 // one; the others keep their fit, for the ranking, and are never picked.
 Lesson make_lesson(const MeasuredSpace& space, Role role, Half half);
 
+// What was learned on one layout, for the candidates of another, which are the same by label: those
+// that the lesson does not know can't be learned.
+Lesson lesson_for(Lesson lesson, const std::vector<Candidate>& candidates);
+
 // Whether any GPU got a token.
 bool pass_has_work(const LessonPass& pass);
 

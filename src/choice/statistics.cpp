@@ -14,6 +14,26 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+// exp of the mean over groups of the mean inside a group, its items drawn with replacement.
+Interval resampled(std::vector<std::span<const double>> groups, int resamples, std::uint64_t seed) {
+  std::erase_if(groups, [](const auto& group) { return group.empty(); });
+  if (groups.empty() || resamples < 1) return {kNaN, kNaN};
+  Random random(seed);
+  std::vector<double> means(resamples);
+  for (double& mean : means) {
+    double of_groups = 0;
+    for (const auto& group : groups) {
+      double sum = 0;
+      for (size_t i = 0; i < group.size(); ++i) sum += group[random.below(group.size())];
+      of_groups += sum / group.size();
+    }
+    mean = of_groups / groups.size();
+  }
+  std::sort(means.begin(), means.end());
+  return {std::exp(quantile_of_sorted<double>(means, 0.025)),
+          std::exp(quantile_of_sorted<double>(means, 0.975))};
+}
+
 }  // namespace
 
 std::vector<double> ranks(std::span<const double> values) {
@@ -49,18 +69,20 @@ double exp_mean(std::span<const double> logs) {
   return std::exp(std::accumulate(logs.begin(), logs.end(), 0.0) / logs.size());
 }
 
+double exp_mean_of_groups(std::span<const std::vector<double>> groups) {
+  std::vector<double> means;
+  for (const auto& group : groups)
+    if (!group.empty()) means.push_back(std::log(exp_mean(group)));
+  return exp_mean(means);
+}
+
 Interval bootstrap_exp_mean(std::span<const double> logs, int resamples, std::uint64_t seed) {
-  if (logs.empty() || resamples < 1) return {kNaN, kNaN};
-  Random random(seed);
-  std::vector<double> means(resamples);
-  for (double& mean : means) {
-    double sum = 0;
-    for (size_t i = 0; i < logs.size(); ++i) sum += logs[random.below(logs.size())];
-    mean = sum / logs.size();
-  }
-  std::sort(means.begin(), means.end());
-  return {std::exp(quantile_of_sorted<double>(means, 0.025)),
-          std::exp(quantile_of_sorted<double>(means, 0.975))};
+  return resampled({logs}, resamples, seed);
+}
+
+Interval bootstrap_exp_mean_of_groups(std::span<const std::vector<double>> groups, int resamples,
+                                      std::uint64_t seed) {
+  return resampled({groups.begin(), groups.end()}, resamples, seed);
 }
 
 }  // namespace ramp

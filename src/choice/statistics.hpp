@@ -28,4 +28,10 @@ struct Interval {
 // the same interval on every machine.
 Interval bootstrap_exp_mean(std::span<const double> logs, int resamples, std::uint64_t seed);
 
+// The same of a mean of means: every layout counts alike, and passes are drawn inside their layout.
+// Empty groups don't count.
+double exp_mean_of_groups(std::span<const std::vector<double>> groups);
+Interval bootstrap_exp_mean_of_groups(std::span<const std::vector<double>> groups, int resamples,
+                                      std::uint64_t seed);
+
 }  // namespace ramp

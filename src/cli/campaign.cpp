@@ -222,6 +222,9 @@ Job job_of(const CampaignFlags& flags) {
   }
   const SampledTraffic traffic = sample_traffic(trace, model->shape, layout, sample);
   Job job{workload_of(traffic, widest_shape(model->shape, layout)), flags.output};
+  // Tables that rest on the file must be able to say what it was scored on.
+  if (const std::string loops = test.label(); !loops.empty())
+    job.workload.provenance.routing += "; scored on " + loops;
   job.workload.provenance.model = model->name;
   job.workload.provenance.layout = layout.name();
   if (job.path.empty()) job.path = fmt::format("{}-{}.rmeas", model->name, layout.name());

@@ -20,6 +20,14 @@ void TestTrafficOptions::apply(SampleOptions& sample) {
   sample.test_trace = &trace_->trace;
 }
 
+std::string TestTrafficOptions::label() const {
+  std::string loops;
+  if (!rates.empty()) loops = fmt::format("{} requests/s", rates);
+  if (arrivals_)
+    loops += fmt::format("{}{} at {}x", loops.empty() ? "" : " and ", arrivals_->name, speed);
+  return loops.empty() ? "" : fmt::format("open loops of {}, {} ms a pass", loops, pass_ms);
+}
+
 void add_test_traffic_options(CLI::App& app, TestTrafficOptions& o) {
   app.add_option("--test-rate", o.rates,
                  "score on open loops: requests a second (Poisson), as 8,16,32");

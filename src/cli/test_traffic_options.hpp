@@ -21,6 +21,9 @@ struct TestTrafficOptions {
   // Reads the files and points `sample` at them: this must outlive the sampling.
   void apply(SampleOptions& sample);
 
+  // "open loops of 8,16,32 requests/s, 20 ms a pass"; empty where it is the same kind of traffic.
+  std::string label() const;
+
  private:
   std::optional<ArrivalTrace> arrivals_;
   std::optional<ReadTrace> trace_;

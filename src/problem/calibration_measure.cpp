@@ -11,9 +11,7 @@
 namespace ramp {
 namespace {
 
-constexpr int kActive = 152;  // gives the batches that the paper's uniform column implies
-constexpr int kStride = 4;
-constexpr int kPeriod = 128 / kStride;  // recorded passes in 128 of the server's
+constexpr int kPeriod = 128 / kTableStride;  // recorded passes in 128 of the server's
 
 double contiguous_median(const PassCounts& traffic, const Layout& layout) {
   std::vector<double> values;
@@ -39,14 +37,8 @@ double table7_median(const PlacementResult& result) {
 std::vector<CalibrationScore> measure_calibration(const Model& model,
                                                   const Calibration& calibration,
                                                   const ScoreOptions& options) {
-  GenerateOptions generate;
-  generate.model = model;
-  generate.calibration = calibration;
-  generate.concurrency = {kActive};
-  generate.repeats = 1;
+  GenerateOptions generate = table_traffic(model, calibration);
   generate.passes = options.passes;
-  generate.stride = kStride;
-  generate.burst_share = 0;
   generate.layers = std::min(options.layers, model.moe_layers);
   std::vector<CalibrationScore> out;
   const auto add = [&](const std::string& table, const std::string& column, double value) {

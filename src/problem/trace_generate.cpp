@@ -77,6 +77,18 @@ void check_options(const GenerateOptions& options) {
 
 }  // namespace
 
+GenerateOptions table_traffic(const Model& model, const Calibration& calibration) {
+  GenerateOptions options;
+  options.model = model;
+  options.calibration = calibration;
+  options.concurrency = {152};  // gives the batches that the paper's uniform column implies
+  options.repeats = 1;
+  options.passes = 128;
+  options.stride = kTableStride;
+  options.burst_share = 0;
+  return options;
+}
+
 TraceInfo generated_info(const GenerateOptions& options) {
   TraceInfo info;
   info.model = options.model.name;

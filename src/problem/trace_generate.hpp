@@ -46,6 +46,11 @@ struct GenerateOptions {
   std::uint64_t seed = 1;
 };
 
+// The traffic that a calibration is held against the paper's Tables 6 to 8 with: the four domains
+// in closed loops, every kTableStride-th of the server's passes recorded.
+GenerateOptions table_traffic(const Model& model, const Calibration& calibration);
+inline constexpr int kTableStride = 4;
+
 // Tokens of one request in a pass.
 struct GeneratedRun {
   std::uint64_t request;

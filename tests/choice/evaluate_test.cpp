@@ -76,6 +76,36 @@ TEST(Evaluate, SpeedupIsOverTheBaselineAndItsOwnIsOne) {
 }
 
 // The slowest GPU counts: a policy that is wrong on the others loses regret and no time.
+TEST(Evaluate, AnyTwoPoliciesCanBeComparedByTheirPasses) {
+  const MeasuredSpace space = synthetic_space({.skew = 1.5, .noise = 0.01});
+  const Evaluation e = evaluate(space, {.baseline = "trace-table"});
+  const PolicyScore &model = score_of(e, "cost-model"), &table = score_of(e, "trace-table");
+  EXPECT_DOUBLE_EQ(exp_mean(log_ratios(e.tokens, table.times, model.times, 0)), model.all.speedup);
+  EXPECT_EQ(log_ratios(e.tokens, table.times, model.times, 128).size(),
+            static_cast<size_t>(model.large.passes));
+  // One that could not learn has no times, and no ratio.
+  EXPECT_TRUE(log_ratios(e.tokens, PassTimes{}, model.times, 0).empty());
+}
+
+TEST(Evaluate, APolicyCanLearnOnOneLayoutAndBeScoredOnAnother) {
+  const SyntheticOptions own{.gpus = 8, .skew = 1.5}, other{.gpus = 16, .skew = 1.5, .seed = 5};
+  const MeasuredSpace here = synthetic_space(own);
+  MeasuredSpace there = synthetic_space(other);
+  // Known by label, wherever they stand.
+  std::reverse(there.candidates.begin(), there.candidates.end());
+  std::reverse(there.samples.begin(), there.samples.end());
+  const Evaluation at_home = evaluate(here), moved = evaluate(here, {.learn_from = &there});
+  // Eq. 3 is the truth here, so its coefficients move (few waves on small shares tell two of them
+  // badly apart); the table's rows do not.
+  EXPECT_LT(score_of(moved, "cost-model").all.gap, 0.02);
+  EXPECT_GT(score_of(moved, "gpu-table").all.gap, score_of(at_home, "gpu-table").all.gap);
+  there.candidates.pop_back(), there.samples.pop_back();  // the first is unknown there
+  const Lesson lesson = lesson_for(make_lesson(there, Role::kTrain, Half::kBoth), here.candidates);
+  EXPECT_EQ(lesson.learnable.size(), here.candidates.size() - 1);
+  EXPECT_EQ(lesson.learnable.front(), 1);
+  EXPECT_EQ(lesson.candidates[1].label, here.candidates[1].label);
+}
+
 TEST(Evaluate, OnlyTheSlowestGpuCosts) {
   MeasuredSpace space;
   space.shape = {1, 1, 128, 128};

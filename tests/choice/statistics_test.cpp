@@ -44,6 +44,20 @@ TEST(Statistics, TheBootstrapIntervalCoversTheTruthAboutAsOftenAsItSays) {
   EXPECT_LE(covered, 199);
 }
 
+TEST(Statistics, AMeanOfGroupsCountsEveryGroupOnceHoweverLarge) {
+  std::vector<std::vector<double>> groups = {{0.1, 0.3}, {}, std::vector<double>(50, 0.4)};
+  EXPECT_NEAR(exp_mean_of_groups(groups), std::exp(0.3), 1e-12);
+  // The large group is all alike: what the interval spreads is half the small one's.
+  const Interval interval = bootstrap_exp_mean_of_groups(groups, 500, 3);
+  EXPECT_NEAR(interval.low, std::exp((0.1 + 0.4) / 2), 1e-12);
+  EXPECT_NEAR(interval.high, std::exp((0.3 + 0.4) / 2), 1e-12);
+  const std::vector<double> one = {0.1, -0.2, 0.3};
+  const Interval alone = bootstrap_exp_mean(one, 300, 7);
+  groups = {one};
+  const Interval grouped = bootstrap_exp_mean_of_groups(groups, 300, 7);
+  EXPECT_TRUE(alone.low == grouped.low && alone.high == grouped.high);
+}
+
 TEST(Statistics, TheSameSeedGivesTheSameInterval) {
   const double logs[] = {0.1, -0.2, 0.3, 0.05, 0.0};
   const Interval a = bootstrap_exp_mean(logs, 500, 4), b = bootstrap_exp_mean(logs, 500, 4),

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A report (lab/paper/report.hpp) for people and for machines.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "lab/paper/report.hpp"
+#include "lab/paper/request.hpp"
+
+namespace ramp::cli {
+
+void print_report(const Report& report, const PaperRequest& request);
+
+nlohmann::json report_json(const Report& report, const PaperRequest& request);
+
+}  // namespace ramp::cli
