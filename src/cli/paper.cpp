@@ -17,6 +17,7 @@
 #include "kernels/ffn/program.hpp"
 #include "kernels/ffn/space.hpp"
 #include "lab/paper/results.hpp"
+#include "lab/paper/svg.hpp"
 #include "runtime/kernels.hpp"
 
 namespace ramp::cli {
@@ -76,6 +77,11 @@ void run(Options& options) {
   if (!options.csv.empty())
     write_whole_file(options.csv, report.plots.empty() ? csv_of(report) : csv_of(report.plots));
   if (!options.markdown.empty()) write_whole_file(options.markdown, markdown_of(report));
+  if (!options.plot.empty()) {
+    if (report.plots.empty())
+      throw Error("--plot", options.result, "figure3 to figure6", "tables have --csv, --markdown");
+    write_whole_file(options.plot, svg_of(report.plots));
+  }
   if (options.as_json)
     fmt::print(
         "{}\n",
@@ -119,6 +125,10 @@ void add_paper(CLI::App& app) {
       ->capture_default_str();
   verb->add_option("--csv", options->csv, "also write a CSV: the table, or a figure's series");
   verb->add_option("--markdown", options->markdown, "also write the table as Markdown");
+  verb->add_option("--plot", options->plot, "also draw the figure, as SVG");
+  verb->add_flag(
+      "--regenerate", options->request.regenerate,
+      "tables 6 and 7: generate and count again instead of the shipped scores, a minute");
   verb->add_flag("--json", options->as_json, "for machines");
   verb->footer(
       "Results:\n" + described_results() +
@@ -128,6 +138,7 @@ void add_paper(CLI::App& app) {
       "the paper's.\n\n"
       "Examples:\n"
       "  ramp paper table3\n"
+      "  ramp paper figure6 --plot figure6.svg\n"
       "  ramp paper table9 my-model-ep16.rmeas --markdown table9.md\n"
       "  ramp paper table3 --choice cost-model-weighted --json");
   verb->callback([options] { run(*options); });

@@ -23,7 +23,8 @@ nlohmann::json row_of(const nlohmann::json& document, const std::string& model,
 TEST(PaperVerb, Table3HoldsWhatEvalSaysAndThePapersFigure) {
   const Said said = ramp_says("paper table3 --json" + kData);
   ASSERT_EQ(said.code, 0) << said.err;
-  const auto row = row_of(said.json(), "OLMoE-1B-7B", "EP8");
+  const auto document = said.json();
+  const auto row = row_of(document, "OLMoE-1B-7B", "EP8");
   const auto eval = ramp_says("eval " + std::string(RAMP_SOURCE_DIR) +
                               "/data/h200/olmoe-ep8.rmeas --policies cost-model --json")
                         .json();
@@ -35,7 +36,8 @@ TEST(PaperVerb, Table3HoldsWhatEvalSaysAndThePapersFigure) {
   EXPECT_DOUBLE_EQ(row.at("cells")[6].at("ours").at("value").get<double>(),
                    all.at("gap").get<double>());
   EXPECT_DOUBLE_EQ(row.at("cells")[2].at("paper").at("value").get<double>(), 1.05);
-  for (const auto& source : said.json().at("sources"))
+  EXPECT_FALSE(document.at("sources").empty());
+  for (const auto& source : document.at("sources"))
     EXPECT_EQ(source.at("gpu"), "NVIDIA H200") << source;
 }
 
@@ -67,6 +69,71 @@ TEST(PaperVerb, WritesMarkdownAndCsv) {
   ASSERT_EQ(said.code, 0) << said.err;
   EXPECT_EQ(text_of_file(csv).find("policy,keyed on,gap,gap low"), 0u) << text_of_file(csv);
   EXPECT_NE(text_of_file(markdown).find("| cost-model |"), std::string::npos);
+}
+
+TEST(PaperVerb, EveryResultComesFromTheShippedMeasurementsInTime) {
+  for (const PaperResult& result : paper_results()) {
+    if (std::string(result.name) == "table12") continue;  // compiles kernels
+    const auto start = std::chrono::steady_clock::now();
+    const Said said = ramp_says("paper " + std::string(result.name) + " --json" + kData);
+    ASSERT_EQ(said.code, 0) << result.name << said.err;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << result.name;
+    const auto document = said.json();
+    EXPECT_FALSE(document.at("rows").empty()) << result.name;
+    const size_t columns = document.at("columns").size();
+    for (const auto& row : document.at("rows")) EXPECT_EQ(row.at("cells").size(), columns) << row;
+  }
+}
+
+TEST(PaperVerb, FiguresAreDrawnAndTablesAreNot) {
+  for (const char* figure : {"figure3", "figure4", "figure5", "figure6"}) {
+    const std::string svg = folder().at("f.svg"), csv = folder().at("f.csv");
+    const Said said =
+        ramp_says("paper " + std::string(figure) + " --plot " + svg + " --csv " + csv + kData);
+    ASSERT_EQ(said.code, 0) << said.err;
+    EXPECT_EQ(text_of_file(svg).find("<svg "), 0u) << figure;
+    EXPECT_EQ(text_of_file(csv).find("panel,series,x,y,low,high\n"), 0u) << figure;
+    EXPECT_GT(text_of_file(csv).size(), 200u) << figure;
+  }
+  EXPECT_EQ(ramp_says("paper table3 --plot " + folder().at("t.svg") + kData).code, 1);
+}
+
+TEST(PaperVerb, Figure6SaysWhatFitSays) {
+  const auto rows = ramp_says("paper figure6 --json" + kData).json().at("rows");
+  const auto fit =
+      ramp_says("fit " + std::string(RAMP_SOURCE_DIR) + "/data/h200/qwen3-30b-ep8.rmeas --json")
+          .out;
+  const double rank = rows[0].at("cells")[1].at("ours").at("value").get<double>();
+  EXPECT_GT(rank, 0.9);
+  EXPECT_NE(fit.find(std::to_string(rank).substr(0, 6)), std::string::npos) << rank << fit;
+}
+
+TEST(PaperVerb, ClaimsHaveAnAnswerOrSayWhatTheyNeed) {
+  const Said said = ramp_says("paper claims --json" + kData);
+  ASSERT_EQ(said.code, 0) << said.err;
+  int answered = 0, open = 0;
+  const auto document = said.json();
+  for (const auto& row : document.at("rows")) {
+    const auto& ours = row.at("cells")[2].at("ours");
+    const bool has_answer = !ours.at("value").is_null() || !ours.at("low").is_null();
+    (has_answer ? answered : open)++;
+    if (!has_answer) {
+      EXPECT_EQ(row.at("why_not"), "not measured here") << row;
+      EXPECT_EQ(row.at("cells")[3].get<std::string>().find("needs "), 0u) << row;
+    }
+    const auto& paper = row.at("cells")[2].at("paper");
+    EXPECT_FALSE(paper.at("value").is_null() && paper.at("low").is_null()) << row;
+  }
+  EXPECT_GT(answered, 30);
+  EXPECT_GT(open, 5);
+}
+
+TEST(PaperVerb, Table6ShowsTheCalibrationsScoresBesideTheRecordedTrace) {
+  const Said said = ramp_says("paper table6" + kData);
+  ASSERT_EQ(said.code, 0) << said.err;
+  EXPECT_NE(said.out.find("DeepSeek-V2-Lite"), std::string::npos);
+  EXPECT_NE(said.out.find("recorded"), std::string::npos);
+  EXPECT_NE(said.out.find("fitted to the paper's figures"), std::string::npos) << said.out;
 }
 
 TEST(PaperVerb, RefusesWithTheStepThatMendsIt) {

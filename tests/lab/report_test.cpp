@@ -11,6 +11,7 @@ TEST(ReportNumber, SaysItsIntervalOrItsRange) {
   EXPECT_EQ(text_of({1.24, 1.2, 1.31}, Unit::kTimes), "1.24x [1.20, 1.31]");
   EXPECT_EQ(text_of({0.0347}, Unit::kPercent), "3.5");
   EXPECT_EQ(text_of({Number::kUnknown, 0.033, 0.048}, Unit::kPercent), "3.3-4.8");
+  EXPECT_EQ(text_of({Number::kUnknown, 0.0061, 0.0062}, Unit::kPercent), "0.6");
   EXPECT_EQ(text_of({}, Unit::kPercent), "-");
 }
 

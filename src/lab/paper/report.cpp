@@ -67,8 +67,10 @@ bool Number::is_known() const { return !std::isnan(value) || !std::isnan(low); }
 std::string text_of(const Number& number, Unit unit) {
   if (!number.is_known()) return "-";
   const bool has_range = !std::isnan(number.low);
-  if (std::isnan(number.value))
-    return bound_of(number.low, unit) + "-" + digits_of(number.high, unit);
+  if (std::isnan(number.value)) {
+    const std::string low = digits_of(number.low, unit), high = digits_of(number.high, unit);
+    return low == high ? low : bound_of(number.low, unit) + "-" + high;
+  }
   std::string text = digits_of(number.value, unit);
   if (has_range)
     text += fmt::format(" [{}, {}]", bound_of(number.low, unit), bound_of(number.high, unit));
@@ -92,8 +94,9 @@ std::vector<std::vector<std::string>> grid_of(const Report& report) {
         continue;
       }
       const Number& ours = row.cells[c].ours;
-      cells.push_back(says_why || ours.is_known() ? text_of(ours, unit) : row.why_not);
-      says_why = true;
+      const bool says_it_here = !says_why && !ours.is_known();
+      cells.push_back(says_it_here ? row.why_not : text_of(ours, unit));
+      says_why |= says_it_here;
       if (has_paper(report, c)) cells.push_back(text_of(row.cells[c].paper, unit));
     }
     grid.push_back(std::move(cells));

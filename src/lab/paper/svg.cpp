@@ -156,7 +156,7 @@ class Drawing {
       label(x_.from - 6, y + 4, tick_text(tick), "end");
     }
     const bool has_names = !panel_.categories.empty();
-    const bool is_crowded = panel_.categories.size() > 4;
+    const bool is_crowded = has_names && !names_fit();
     for (size_t i = 0; i < x_.ticks.size(); ++i) {
       const double x = x_.at(x_.ticks[i]);
       if (x < x_.from - 0.5 || x > x_.to + 0.5) continue;
@@ -178,6 +178,13 @@ class Drawing {
     const double middle = (y_.from + y_.to) / 2;
     label(left_ + 14, middle, panel_.y_label, "middle",
           fmt::format(" transform=\"rotate(-90 {:.1f} {:.1f})\"", left_ + 14, middle));
+  }
+
+  // About 6 px a letter at this size.
+  bool names_fit() const {
+    const double slot = (x_.to - x_.from) / static_cast<double>(panel_.categories.size());
+    return std::all_of(panel_.categories.begin(), panel_.categories.end(),
+                       [&](const std::string& name) { return 6.0 * name.size() < slot; });
   }
 
   bool is_drawn(const Series& series, size_t i) const {
