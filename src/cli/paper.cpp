@@ -62,14 +62,19 @@ MenuResources compiled_resources(const std::vector<Candidate>& menu) {
 void run(Options& options) {
   const PaperResult& result = paper_result(options.result);
   PaperRequest& request = options.request;
-  if (options.files.empty()) options.files = shipped_files(options.data);
-  for (const std::string& path : options.files)
-    request.files.push_back({path, read_measured(path)});
+  const bool is_shipped = options.files.empty();
+  if (is_shipped) options.files = shipped_files(options.data);
+  for (const std::string& path : options.files) {
+    MeasuredFile file{path, read_measured(path)};
+    // A row of another kernel is not ours to put beside the paper's; by name it is.
+    if (!is_shipped || !file.is_imported()) request.files.push_back(std::move(file));
+  }
   policy_kind(request.choice), policy_kind(request.beside);
   request.menu = options.menu.menu();
   const fs::path data = options.data;
   request.records = if_there(data / "h200/layer.json");
   request.forced = if_there(data / "h200/polymorphic.json");
+  if (request.peers.empty()) request.peers = if_there(data / "h200/peers.json");
   request.trace = if_there(data / "traces/dsv2lite_esft.rtrace");
   request.arrivals = if_there(data / "arrivals/sharegpt300_qwen3_10rps.csv.gz");
   request.compile_menu = compiled_resources;
@@ -108,6 +113,10 @@ void add_paper(CLI::App& app) {
   verb->add_option("--data", options->data,
                    "folder of what the repository ships: measurements, layer records, traces")
       ->capture_default_str();
+  verb->add_option(
+      "--peers", options->request.peers,
+      "figure5, table11: a side-by-side record of whole layers with vLLM's Triton MoE; "
+      "default DATA/h200/peers.json if there");
   verb->add_option("--choice", options->request.choice,
                    "the policy that stands for the paper's choice over the full space")
       ->capture_default_str();

@@ -51,6 +51,26 @@ TEST(PaperVerb, AFileOfTheUsersAddsItsRowAndSimulatedTimesAreCalledThat) {
       << said.out;
 }
 
+TEST(PaperVerb, TimesOfAnotherKernelAreARowOnlyByName) {
+  const std::string data = folder().at("data"), table = folder().at("foreign.csv");
+  std::filesystem::create_directories(data + "/h200");
+  std::filesystem::copy_file(synthetic_measurements(), data + "/h200/ours.rmeas");
+  const Said exported = ramp_says("profile export " + synthetic_measurements());
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  std::ofstream(table) << exported.out;
+  const std::string foreign = data + "/h200/foreign.rmeas";
+  const Said imported = ramp_says("profile import " + table + " --like " +
+                                  synthetic_measurements() + " -o " + foreign);
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const Said both = ramp_says("paper table3 --data " + data);
+  ASSERT_EQ(both.code, 0) << both.err;
+  EXPECT_NE(both.out.find("ours.rmeas"), std::string::npos);
+  EXPECT_EQ(both.out.find("foreign.rmeas"), std::string::npos) << both.out;
+  const Said named = ramp_says("paper table3 " + foreign);
+  ASSERT_EQ(named.code, 0) << named.err;
+  EXPECT_NE(named.out.find("imported kernel"), std::string::npos) << named.out;
+}
+
 TEST(PaperVerb, ThePoliciesOfAnotherChoiceTakeThePapersPlace) {
   const std::string command = "paper table3 " + synthetic_measurements() + " --json --choice ";
   const auto fixed = ramp_says(command + "fixed").json(),

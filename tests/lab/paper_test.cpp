@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/error.hpp"
 #include "lab/paper/compared.hpp"
@@ -156,6 +157,39 @@ TEST(PaperTables, Table4RanksTheCostModelBeforeEveryTableWhereTimesFollowEq3) {
     }
   }
   EXPECT_LT(cost_model, best_table);
+}
+
+const ReportRow& claim(const Report& report, std::string_view id) {
+  const auto claims = paper_claims();
+  for (size_t i = 0; i < claims.size(); ++i)
+    if (claims[i].id == id) return report.rows.at(i);
+  throw Error("claim", std::string(id), "one of the list", "");
+}
+
+TEST(PaperClaims, ATableMovedToAnotherDegreeIsScoredWhereAModelHasTwo) {
+  const std::vector<MeasuredFile> two = {
+      measured("olmoe", "ep8"),
+      measured("olmoe", "ep16", {.gpus = 16, .skew = 1.5, .noise = 0.01, .seed = 2})};
+  const Report both = paper_result("claims").make(request_of(two));
+  const Number own = claim(both, "moved-own").cells[2].ours,
+               other = claim(both, "moved-other").cells[2].ours;
+  ASSERT_TRUE(own.is_known() && other.is_known());
+  EXPECT_GT(other.value, own.value);  // a row of counts means other loads there
+  EXPECT_NE(claim(both, "moved-other").cells[3].text.find("2 moves"), std::string::npos);
+
+  const Report one = paper_result("claims").make(request_of({two[0]}));
+  EXPECT_FALSE(claim(one, "moved-other").cells[2].ours.is_known());
+  EXPECT_EQ(claim(one, "moved-other").why_not, kNotMeasured);
+  EXPECT_EQ(claim(one, "configurations").cells[2].ours.value, 16);
+}
+
+TEST(PaperClaims, NamesAreUniqueAndEveryOneHasANumberAndAPlace) {
+  std::set<std::string_view> ids;
+  for (const PaperClaim& c : paper_claims()) {
+    EXPECT_TRUE(ids.insert(c.id).second) << c.id;
+    EXPECT_TRUE(c.number.is_known()) << c.id;
+    EXPECT_FALSE(c.where.empty() || c.what.empty()) << c.id;
+  }
 }
 
 TEST(PaperResults, AnUnknownOneIsRefusedWithTheList) {

@@ -18,7 +18,7 @@ struct Needs {
   const char* what;
 };
 constexpr Needs kNeeds[] = {
-    {"layer-total", "vLLM's Triton MoE, timed on the same passes"},
+    {"layer-total", "a side-by-side record with vLLM's Triton MoE: --peers FILE"},
     {"layer-kernel", "vLLM's Triton MoE, timed on the same passes"},
     {"choice-share", "vLLM's Triton MoE, timed on the same passes"},
     {"time-per-token", "a serving engine"},

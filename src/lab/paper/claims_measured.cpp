@@ -14,16 +14,15 @@
 #include "choice/batch_table.hpp"
 #include "choice/fit_quality.hpp"
 #include "lab/paper/claims.hpp"
+#include "lab/paper/peers.hpp"
+#include "lab/paper/records.hpp"
 #include "lab/paper/winners.hpp"
 #include "problem/catalog.hpp"
-#include "problem/text_file.hpp"
 
 namespace ramp {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::size_t kMaxRecords = 64u << 20;
 
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
@@ -73,13 +72,6 @@ void answer_rows(const ClaimInput& input, ClaimAnswers& answers) {
   } catch (const Error&) {
     // No uniform routing in the file: no such table.
   }
-}
-
-json records_of(const std::string& path) {
-  if (path.empty()) return nullptr;
-  const json document =
-      json::parse(read_whole_file(path, "layer records", kMaxRecords), nullptr, false);
-  return document.is_object() ? document : json(nullptr);
 }
 
 }  // namespace
@@ -137,15 +129,15 @@ void answer_model(const ClaimInput& input, ClaimAnswers& answers) {
 }
 
 void answer_kernel(const ClaimInput& input, ClaimAnswers& answers) {
-  const json layers = records_of(input.request.records), forced = records_of(input.request.forced);
+  const json layers = parse_records(read_records(input.request.records), "layer records"),
+             forced = parse_records(read_records(input.request.forced), "polymorphic records");
   std::vector<double> choice_us, cost;
-  if (layers.contains("rows"))
-    for (const json& row : layers["rows"]) {
-      const Model* model = find_model_or_null(row.value("model", ""));
-      const int pairs = model ? row.value("tokens", 0) * model->shape.top_k : 0;
-      if (pairs >= 8 && pairs <= 4096 && row.value("mode", "") == "fast")
-        choice_us.push_back(row.value("choice_us", Number::kUnknown));
-    }
+  for (const json& row : layers["rows"]) {
+    const Model* model = find_model_or_null(row.value("model", ""));
+    const int pairs = model ? row.value("tokens", 0) * model->shape.top_k : 0;
+    if (pairs >= 8 && pairs <= 4096 && row.value("mode", "") == "fast")
+      choice_us.push_back(row.value("choice_us", Number::kUnknown));
+  }
   answers["select-us"] = {spanning(choice_us),
                           "what prepare adds to a layer: choice, grouping, quantising rows, "
                           "clearing the output"};
@@ -157,6 +149,16 @@ void answer_kernel(const ClaimInput& input, ClaimAnswers& answers) {
     answers["menu-6"] = {{median(cost)},
                          fmt::format("{} entries and sizes, {}", cost.size(),
                                      text_of(spanning(cost), Unit::kTimes))};
+
+  const std::vector<PeerLayer> peers = peer_layers(input.request);
+  std::set<std::pair<std::string, std::string>> layouts;
+  for (const PeerLayer& layer : peers)
+    if (layer.layout.starts_with("ep")) layouts.emplace(layer.model, layer.layout);
+  std::vector<double> total;
+  for (const auto& [model, layout] : layouts)
+    total.push_back(
+        over_triton(peers, model, layout, input.request.large_batch, input.request).value);
+  answers["layer-total"] = {spanning(total), fmt::format("{} EP layouts", total.size())};
 }
 
 }  // namespace ramp

@@ -133,8 +133,8 @@ std::string scored_on(const MeasuredFile& file, const Evaluation& evaluation,
   const auto timed = [&](int least) {
     return log_ratios(evaluation.tokens, best, best, least).size();
   };
-  return fmt::format("{} passes ({}), {}", timed(0), timed(request.large_batch),
-                     held_out_of(file.space));
+  return fmt::format("{} passes ({}), {}{}", timed(0), timed(request.large_batch),
+                     held_out_of(file.space), file.is_imported() ? "; imported kernel" : "");
 }
 
 double exp_mean_of(const std::vector<double>& ratios) {

@@ -22,6 +22,8 @@ struct MeasuredFile {
   std::string base_layout() const;  // "ep8" of "ep8+balanced"
   std::string placement() const;    // "balanced"; empty: contiguous
   std::string name() const;         // the path's last part
+  // Times of a kernel that is not ours, out of a table (`ramp profile import`).
+  bool is_imported() const { return space.provenance.how.starts_with("imported from"); }
 };
 
 // What all entries take together in one polymorphic kernel.
@@ -34,6 +36,7 @@ struct PaperRequest {
   std::vector<MeasuredFile> files;
   std::string records;      // a .json of `ramp bench layer`; empty: none
   std::string forced;       // ... of `ramp bench layer --forced`
+  std::string peers;        // whole layers of other people beside (peers.hpp); empty: none
   std::string trace;        // a recorded .rtrace, for imbalance; empty: none
   std::string arrivals;     // for Figure 3; empty: Poisson
   bool regenerate = false;  // generate and count again what is shipped as scores (Tables 6 to 8)

@@ -13,6 +13,7 @@ namespace {
 // px.  A panel's frame stands inside these margins; the legend has its own lines above the frame.
 constexpr double kPanelWidth = 460, kFrameHeight = 240;
 constexpr double kLeft = 64, kRight = 16, kTop = 26, kBottom = 52, kTitle = 34, kLegendLine = 16;
+constexpr double kLetter = 6, kTitleLetter = 8.5;  // about, of the fonts that people have
 constexpr int kPanelsARow = 3;
 // Told apart by people who don't see red and green alike (Okabe and Ito).
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -136,7 +137,9 @@ class Drawing {
     return out_;
   }
 
-  double height() const { return kTop + kLegendLine * legend_lines_ + kFrameHeight + kBottom; }
+  double height() const {
+    return kTop + kLegendLine * legend_lines_ + kFrameHeight + kBottom + tilted_height();
+  }
 
  private:
   void label(double x, double y, const std::string& text, const char* anchor,
@@ -166,7 +169,7 @@ class Drawing {
       const std::string text = has_names ? panel_.categories[i] : tick_text(x_.ticks[i]);
       if (has_names && is_crowded)
         label(x, y_.from + 14, text, "end",
-              fmt::format(" transform=\"rotate(-25 {:.1f} {:.1f})\"", x, y_.from + 14));
+              fmt::format(" transform=\"rotate(-40 {:.1f} {:.1f})\"", x, y_.from + 14));
       else
         label(x, y_.from + 18, text, "middle");
     }
@@ -174,18 +177,23 @@ class Drawing {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" "
         "stroke=\"#888\"/>\n",
         x_.from, y_.to, x_.to - x_.from, y_.from - y_.to);
-    label((x_.from + x_.to) / 2, y_.from + (is_crowded ? 48 : 38), panel_.x_label, "middle");
+    label((x_.from + x_.to) / 2, y_.from + 38 + tilted_height(), panel_.x_label, "middle");
     const double middle = (y_.from + y_.to) / 2;
     label(left_ + 14, middle, panel_.y_label, "middle",
           fmt::format(" transform=\"rotate(-90 {:.1f} {:.1f})\"", left_ + 14, middle));
   }
 
-  // About 6 px a letter at this size.
-  bool names_fit() const {
-    const double slot = (x_.to - x_.from) / static_cast<double>(panel_.categories.size());
-    return std::all_of(panel_.categories.begin(), panel_.categories.end(),
-                       [&](const std::string& name) { return 6.0 * name.size() < slot; });
+  double longest_name() const {
+    double longest = 0;
+    for (const std::string& name : panel_.categories)
+      longest = std::max(longest, kLetter * static_cast<double>(name.size()));
+    return longest;
   }
+  bool names_fit() const {
+    return longest_name() * static_cast<double>(panel_.categories.size()) < x_.to - x_.from;
+  }
+  // What names at 40 degrees take below the frame, beyond those that stand level.
+  double tilted_height() const { return names_fit() ? 0 : 0.64 * longest_name(); }
 
   bool is_drawn(const Series& series, size_t i) const {
     return std::isfinite(series.x[i]) && std::isfinite(series.y[i]) &&
@@ -306,6 +314,7 @@ std::string svg_of(const std::vector<Plot>& plots) {
   for (const Plot& plot : plots) {
     body += fmt::format("<text x=\"16\" y=\"{:.1f}\" font-size=\"15\">{}</text>\n", y + 22,
                         escaped(plot.title));
+    width = std::max(width, 32 + kTitleLetter * static_cast<double>(plot.title.size()));
     y += kTitle;
     double row_height = 0;
     for (size_t p = 0; p < plot.panels.size(); ++p) {
