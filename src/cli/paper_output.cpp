@@ -44,6 +44,27 @@ json number_json(const Number& number) {
           {"high", number_or_null(number.high)}};
 }
 
+// Percentages are fractions; a ratio is a ratio.
+const char* unit_name(Unit unit) {
+  switch (unit) {
+    case Unit::kTimes:
+    case Unit::kRatio:
+      return "ratio";
+    case Unit::kPercent:
+      return "fraction";
+    case Unit::kRank:
+      return "correlation";
+    case Unit::kUs:
+      return "us";
+    case Unit::kCount:
+    case Unit::kMean:
+      return "count";
+    case Unit::kText:
+      break;
+  }
+  return "text";
+}
+
 json plots_json(const std::vector<Plot>& plots) {
   json out = json::array();
   for (const Plot& plot : plots) {
@@ -103,7 +124,9 @@ json report_json(const Report& report, const PaperRequest& request) {
       if (report.columns[c].unit == Unit::kText)
         cells.push_back(cell.text);
       else
-        cells.push_back({{"ours", number_json(cell.ours)}, {"paper", number_json(cell.paper)}});
+        cells.push_back({{"unit", unit_name(cell.unit.value_or(report.columns[c].unit))},
+                         {"ours", number_json(cell.ours)},
+                         {"paper", number_json(cell.paper)}});
     }
     json out = {{"cells", cells}};
     if (!row.why_not.empty()) out["why_not"] = row.why_not;

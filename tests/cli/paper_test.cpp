@@ -36,6 +36,8 @@ TEST(PaperVerb, Table3HoldsWhatEvalSaysAndThePapersFigure) {
   EXPECT_DOUBLE_EQ(row.at("cells")[6].at("ours").at("value").get<double>(),
                    all.at("gap").get<double>());
   EXPECT_DOUBLE_EQ(row.at("cells")[2].at("paper").at("value").get<double>(), 1.05);
+  EXPECT_EQ(row.at("cells")[2].at("unit"), "ratio");
+  EXPECT_EQ(row.at("cells")[6].at("unit"), "fraction");
   EXPECT_FALSE(document.at("sources").empty());
   for (const auto& source : document.at("sources"))
     EXPECT_EQ(source.at("gpu"), "NVIDIA H200") << source;
@@ -166,10 +168,13 @@ TEST(PaperVerb, RefusesWithTheStepThatMendsIt) {
   EXPECT_NE(nothing.err.find("FILE"), std::string::npos) << nothing.err;
 }
 
-TEST(PaperVerb, HelpNamesEveryResult) {
-  const std::string help = ramp_says("paper --help").out;
-  for (const PaperResult& result : paper_results())
+TEST(PaperVerb, HelpAndThePageNameEveryResult) {
+  const std::string help = ramp_says("paper --help").out,
+                    page = text_of_file(std::string(RAMP_SOURCE_DIR) + "/docs/paper.md");
+  for (const PaperResult& result : paper_results()) {
     EXPECT_NE(help.find(result.summary), std::string::npos) << result.name;
+    EXPECT_NE(page.find("`" + std::string(result.name) + "`"), std::string::npos) << result.name;
+  }
 }
 
 }  // namespace

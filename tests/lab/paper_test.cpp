@@ -159,6 +159,47 @@ TEST(PaperTables, Table4RanksTheCostModelBeforeEveryTableWhereTimesFollowEq3) {
   EXPECT_LT(cost_model, best_table);
 }
 
+TEST(PaperTables, Table12ShowsTheEntriesAloneAndWhatTheCompilerSaysOfThemTogether) {
+  PaperRequest request = request_of({measured("olmoe", "ep8")});
+  int registers = 60;
+  for (Candidate& c : request.files[0].space.candidates)
+    c.registers = registers++, c.smem_bytes = 1024 * c.registers;
+  std::vector<size_t> sizes;
+  request.compile_menu = [&](const std::vector<Candidate>& menu) {
+    sizes.push_back(menu.size());
+    return MenuResources{99, 200 * 1024};
+  };
+  const Report report = paper_result("table12").make(request);
+  ASSERT_EQ(report.rows.size(), 2u);
+  ASSERT_EQ(sizes.size(), 2u);
+  EXPECT_EQ(sizes[0], 3u);
+  EXPECT_GT(sizes[1], 3u);
+  for (const ReportRow& row : report.rows) {
+    EXPECT_DOUBLE_EQ(row.cells[3].ours.value, 200);
+    EXPECT_DOUBLE_EQ(row.cells[4].ours.value, 99);
+    EXPECT_GE(row.cells[2].ours.low, 60);
+    EXPECT_LT(row.cells[2].ours.high, registers);
+  }
+  request.compile_menu = nullptr;
+  const Report uncompiled = paper_result("table12").make(request);
+  EXPECT_EQ(uncompiled.rows[0].why_not, "not compiled here");
+  EXPECT_TRUE(uncompiled.rows[0].cells[2].ours.is_known());
+  EXPECT_FALSE(uncompiled.rows[0].cells[4].ours.is_known());
+}
+
+TEST(PaperTables, Table8PutsEachPlacementInItsColumn) {
+  const PaperRequest request = request_of(
+      {measured("olmoe", "ep8"), measured("olmoe", "ep8+balanced", {.skew = 0.2, .noise = 0.01})});
+  const Report report = paper_result("table8").make(request);
+  const ReportRow& olmoe = report.rows[0];
+  ASSERT_EQ(olmoe.cells[0].text, "OLMoE-1B-7B");
+  EXPECT_TRUE(olmoe.why_not.empty());
+  for (const int speedup : {4, 5}) EXPECT_TRUE(olmoe.cells[speedup].ours.is_known());
+  EXPECT_NE(olmoe.cells[4].ours.value, olmoe.cells[5].ours.value);
+  EXPECT_LT(olmoe.cells[3].ours.value, olmoe.cells[2].ours.value);  // balancing helps
+  EXPECT_EQ(report.rows[1].why_not, kNotMeasured);
+}
+
 const ReportRow& claim(const Report& report, std::string_view id) {
   const auto claims = paper_claims();
   for (size_t i = 0; i < claims.size(); ++i)

@@ -63,6 +63,8 @@ Report paper_table12(const PaperRequest& request) {
         menu.push_back(file.space.candidates[c]);
       ReportRow out = blank;
       out.why_not.clear(), out.next.clear();
+      if (static_cast<int>(menu.size()) < entries)
+        out.cells[0].text += fmt::format(" ({} of them help)", menu.size());
       out.cells[1].ours = range_of(menu, &Candidate::smem_bytes, kKilobyte);
       out.cells[2].ours = range_of(menu, &Candidate::registers, 1);
       try {

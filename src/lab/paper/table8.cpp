@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <future>
+#include <map>
 
 #include "lab/paper/compared.hpp"
 #include "lab/paper/results.hpp"
@@ -39,16 +40,21 @@ Report paper_table8(const PaperRequest& request) {
                 {},
                 {}};
   const std::vector<PaperRow> paper = paper_rows("8");
-  std::vector<std::future<StudiedLayout>> studies;
-  for (const PaperRow& row : paper)
-    studies.push_back(std::async(std::launch::async, study_generated, std::string(row.model),
-                                 std::string(row.layout), kSeed));
+  std::map<std::string, std::vector<std::string>> layouts_of;
+  for (const PaperRow& row : paper) layouts_of[std::string(row.model)].emplace_back(row.layout);
+  std::map<std::string, std::future<std::vector<StudiedLayout>>> studying;
+  for (const auto& [model, layouts] : layouts_of)
+    studying[model] = std::async(std::launch::async, study_generated, model, layouts, kSeed);
   const std::vector<MatchedRow> files = match_rows(paper, request.files, is_balanced);
   const auto evaluations =
       evaluate_rows(files, {trace, request.choice, std::string(kOraclePolicy)}, request, report);
+  std::map<std::string, StudiedLayout> studied;  // "olmoe ep8"
+  for (auto& [model, studies] : studying)
+    for (StudiedLayout& study : studies.get()) studied[model + " " + study.layout] = study;
   for (size_t r = 0; r < paper.size(); ++r) {
     const std::vector<double>& v = paper[r].values;
-    const StudiedLayout study = studies[r].get();
+    const StudiedLayout& study =
+        studied[std::string(paper[r].model) + " " + std::string(paper[r].layout)];
     ReportRow row{{{model_title(std::string(paper[r].model))},
                    {layout_title(std::string(paper[r].layout))},
                    {"", {study.large("contiguous")}, {v[0]}, {}},

@@ -43,15 +43,20 @@ std::vector<StudiedLayout> study_recorded(const std::string& trace,
   return out;
 }
 
-StudiedLayout study_generated(const std::string& model, const std::string& layout,
-                              std::uint64_t seed) {
+std::vector<StudiedLayout> study_generated(const std::string& model,
+                                           const std::vector<std::string>& layouts,
+                                           std::uint64_t seed) {
   GenerateOptions options = table_traffic(find_model(model), find_calibration(model));
   options.layers = kGeneratedLayers;
   options.seed = seed;
   StudyOptions study;
   study.period = 128 / kTableStride;
   study.seed = seed;
-  return {layout, study_placements(generated_counts(options), parse_layout(layout), study)};
+  const PassCounts traffic = generated_counts(options);
+  std::vector<StudiedLayout> out;
+  for (const std::string& layout : layouts)
+    out.push_back({layout, study_placements(traffic, parse_layout(layout), study)});
+  return out;
 }
 
 double measured_imbalance(const MeasuredSpace& space, int least_tokens) {

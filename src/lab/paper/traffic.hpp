@@ -25,8 +25,9 @@ std::vector<StudiedLayout> study_recorded(const std::string& trace,
                                           const std::vector<std::string>& layouts);
 
 // A calibrated model's generated traffic, a few of its layers.
-StudiedLayout study_generated(const std::string& model, const std::string& layout,
-                              std::uint64_t seed);
+std::vector<StudiedLayout> study_generated(const std::string& model,
+                                           const std::vector<std::string>& layouts,
+                                           std::uint64_t seed);
 
 // Of the passes that a file was measured on, train and test, of least_tokens and more.
 double measured_imbalance(const MeasuredSpace& space, int least_tokens);
