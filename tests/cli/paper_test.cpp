@@ -53,6 +53,20 @@ TEST(PaperVerb, AFileOfTheUsersAddsItsRowAndSimulatedTimesAreCalledThat) {
       << said.out;
 }
 
+TEST(PaperVerb, ARowSaysTheOpenLoopsThatItsFileIsScoredOn) {
+  const std::string file = folder().at("open.rmeas");
+  const Said profiled = ramp_says(
+      "profile --model olmoe --layout ep8 --generate seed=1,passes=4,layers=1 --timer "
+      "simulated:seed=1 --train 6 --test 6 --test-rate 8,32 -o " +
+      file);
+  ASSERT_EQ(profiled.code, 0) << profiled.err;
+  const auto document = ramp_says("paper table3 --json " + file).json();
+  const std::string scored_on = row_of(document, "OLMoE-1B-7B", "EP8").at("cells")[8];
+  EXPECT_NE(scored_on.find("open loops of 8,32 requests/s, 20 ms a pass; SIMULATED"),
+            std::string::npos)
+      << scored_on;
+}
+
 TEST(PaperVerb, TimesOfAnotherKernelAreARowOnlyByName) {
   const std::string data = folder().at("data"), table = folder().at("foreign.csv");
   std::filesystem::create_directories(data + "/h200");

@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "choice/statistics.hpp"
 #include "lab/paper/numbers.hpp"
+#include "lab/simulated_timer.hpp"
 #include "problem/catalog.hpp"
 
 namespace ramp {
@@ -133,8 +134,11 @@ std::string scored_on(const MeasuredFile& file, const Evaluation& evaluation,
   const auto timed = [&](int least) {
     return log_ratios(evaluation.tokens, best, best, least).size();
   };
-  return fmt::format("{} passes ({}), {}{}", timed(0), timed(request.large_batch),
-                     held_out_of(file.space), file.is_imported() ? "; imported kernel" : "");
+  std::string text = fmt::format("{} passes ({}), {}", timed(0), timed(request.large_batch),
+                                 held_out_of(file.space));
+  if (file.is_imported()) text += "; imported kernel";
+  if (file.space.provenance.gpu == kSimulatedGpu) text += "; SIMULATED";
+  return text;
 }
 
 double exp_mean_of(const std::vector<double>& ratios) {
