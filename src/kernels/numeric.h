@@ -38,8 +38,12 @@ RAMP_HD float quantise_divide(float a, float b, float reciprocal) {
   return fmaf(fmaf(-q, b, a), reciprocal, q);
 }
 
-// fmaxf passes over NaN on both sides.
-RAMP_HD float group_scale(float amax) { return quantise_divide(fmaxf(amax, 1e-10f), kE4m3Max); }
+// fmaxf passes over NaN on both sides.  Infinity stays what it is: the correction would make it
+// NaN.
+RAMP_HD float group_scale(float amax) {
+  const float a = fmaxf(amax, 1e-10f);
+  return a <= 3.4028235e38f ? quantise_divide(a, kE4m3Max, 1.0f / kE4m3Max) : a;
+}
 
 #if !defined(__CUDACC_RTC__)
 

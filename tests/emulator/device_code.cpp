@@ -6,7 +6,6 @@
 
 #include "kernels/ffn/program.hpp"
 #include "kernels/ffn/space.hpp"
-#include "kernels/ffn/whole.h"
 #include "kernels/prepare/program.hpp"
 
 // The kernel's own file, whole: it is compiled here as C++.
@@ -43,18 +42,15 @@ std::vector<std::string> menu_labels() {
 }
 
 Launch ffn_launch(const Menu& menu, const FfnArgs& args, const void* w13, const void* w2,
-                  int blocks, const PrepareArgs* whole) {
+                  int blocks) {
   Launch launch;
   launch.name = "ffn";
   launch.cluster = menu.configs[0].split;
   launch.blocks = blocks / launch.cluster * launch.cluster;
   launch.threads = kFfnThreads;
-  launch.shared_bytes = menu_shared_bytes(menu.configs) + (whole ? kFfnRoutingBytes : 0);
+  launch.shared_bytes = menu_shared_bytes(menu.configs);
   launch.shared = menu.shared;
-  if (whole)
-    launch.body = [&menu, args, w13, w2, call = *whole] { menu.whole(args, w13, w2, &call); };
-  else
-    launch.body = [&menu, args, w13, w2] { menu.after_prepare(args, w13, w2, nullptr); };
+  launch.body = [&menu, args, w13, w2] { menu.kernel(args, w13, w2); };
   return launch;
 }
 

@@ -14,9 +14,9 @@
 namespace ramp::emulator {
 
 struct Menu {
-  using Kernel = void (*)(const FfnArgs&, const void* w13, const void* w2, const PrepareArgs*);
+  using Kernel = void (*)(const FfnArgs&, const void* w13, const void* w2);
   std::vector<FfnConfig> configs;
-  Kernel after_prepare, whole;
+  Kernel kernel;
   std::function<char*()> shared;
 };
 
@@ -26,9 +26,8 @@ bool add_menu(Menu menu);
 const Menu& find_menu(const std::string& labels);
 std::vector<std::string> menu_labels();
 
-// whole: the call, for the whole layer in one launch; null after a prepare_launch.
 Launch ffn_launch(const Menu& menu, const FfnArgs& args, const void* w13, const void* w2,
-                  int blocks, const PrepareArgs* whole = nullptr);
+                  int blocks);
 Launch prepare_launch(const PrepareArgs& args, int sms);
 
 }  // namespace ramp::emulator

@@ -26,7 +26,8 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
   const LocalShape& shape = setup.setting.shape;
   const std::vector<FfnConfig>& menu = setup.menu->configs;
   const auto address = [](const void* p) { return reinterpret_cast<std::uint64_t>(p); };
-  const gpu::TensorMapSpec w13 = w13_map_spec(shape, address(setup.weights->w13.data()));
+  const gpu::TensorMapSpec w13 =
+      w13_map_spec(shape, address(setup.weights->w13.data()), menu[0].split);
   const gpu::TensorMapSpec w2 = w2_map_spec(shape, address(setup.weights->w2.data()));
   gpu::validate(w13, "w13");
   gpu::validate(w2, "w2");
@@ -48,7 +49,7 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
   const std::vector<int>& map = setup.setting.expert_map;
   const LayerArguments shared =
       shared_arguments(options, setup.setting.first_expert, map.empty() ? nullptr : map.data(),
-                       setup.weights->s13.data(), setup.weights->s2.data(), setup.sms);
+                       setup.weights->s13.data(), setup.weights->s2.data(), setup.sms, 4.58);
 
   std::vector<PassResult> results(passes.size());
   std::vector<Launch> launches;
@@ -71,9 +72,8 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
     p.tokens = work.batch.tokens;
     p.forced = passes[i].forced;
     f.prefill = std::min(passes[i].prefill, deepest_prefill(menu, shape.hidden));
-    if (!passes[i].whole) launches.push_back(prepare_launch(p, setup.sms));
-    launches.push_back(
-        ffn_launch(*setup.menu, f, &map13, &map2, setup.sms, passes[i].whole ? &p : nullptr));
+    launches.push_back(prepare_launch(p, setup.sms));
+    launches.push_back(ffn_launch(*setup.menu, f, &map13, &map2, setup.sms));
     Launch look;  // what the pass left, before the next one writes over it
     look.name = "look";
     look.threads = 1;

@@ -25,8 +25,7 @@ struct LayerSetup {
 struct Pass {
   const CheckCase* work = nullptr;
   int forced = -1;
-  int prefill = 0;     // units; cut to what the menu allows
-  bool whole = false;  // in one launch
+  int prefill = 0;  // units; cut to what the menu allows
 };
 
 struct PassResult {

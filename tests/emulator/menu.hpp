@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RAMP_EMULATE_MENU(name, {.rows = 8, ...}, ...): compiles both forms of `ffn` for a menu, as
+// RAMP_EMULATE_MENU(name, {.rows = 8, ...}, ...): compiles `ffn` for a menu, as
 // ffn_source does for the compiler.  One file may hold many menus.
 #pragma once
 
@@ -9,20 +9,17 @@
 namespace ramp {
 extern thread_local char dynamic_shared[];  // device_code.cpp
 
-template <auto& kMenu, int kEntries, bool kWhole>
-void emulated_kernel(const FfnArgs& args, const void* w13, const void* w2,
-                     const PrepareArgs* call) {
-  ffn<kMenu, kEntries, kWhole>(args, static_cast<const TensorMap*>(w13),
-                               static_cast<const TensorMap*>(w2), call);
+template <auto& kMenu, int kEntries>
+void emulated_kernel(const FfnArgs& args, const void* w13, const void* w2) {
+  ffn<kMenu, kEntries>(args, static_cast<const TensorMap*>(w13), static_cast<const TensorMap*>(w2));
 }
 }  // namespace ramp
 
-#define RAMP_EMULATE_MENU(name, ...)                                                       \
-  namespace ramp {                                                                         \
-  constexpr FfnConfig name[] = {__VA_ARGS__};                                              \
-  static const bool name##_added =                                                         \
-      emulator::add_menu({{std::begin(name), std::end(name)},                              \
-                          emulated_kernel<name, static_cast<int>(std::size(name)), false>, \
-                          emulated_kernel<name, static_cast<int>(std::size(name)), true>,  \
-                          [] { return dynamic_shared; }});                                 \
+#define RAMP_EMULATE_MENU(name, ...)                                                \
+  namespace ramp {                                                                  \
+  constexpr FfnConfig name[] = {__VA_ARGS__};                                       \
+  static const bool name##_added =                                                  \
+      emulator::add_menu({{std::begin(name), std::end(name)},                       \
+                          emulated_kernel<name, static_cast<int>(std::size(name))>, \
+                          [] { return dynamic_shared; }});                          \
   }

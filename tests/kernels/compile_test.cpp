@@ -50,27 +50,6 @@ TEST_F(Compile, EveryConfigurationOfTheSpaceIsClean) {
   RecordProperty("compiled_seconds", static_cast<int>(seconds));
 }
 
-TEST_F(Compile, TheWholeLayerInOneLaunchIsClean) {
-  // Of each tile and cluster the deepest ring that leaves room for the routing.
-  std::vector<FfnConfig> some;
-  for (const FfnConfig& c : ffn_space())
-    if (has_whole_form({&c, 1}) && (some.empty() || some.back().rows != c.rows ||
-                                    some.back().cols != c.cols || some.back().split != c.split))
-      some.push_back(c);
-  ASSERT_GE(some.size(), 10u) << "tiles of 8 to 32 rows, alone and in clusters";
-  std::vector<gpu::CompileRequest> requests;
-  for (const FfnConfig& c : some) requests.push_back(ffn_request({&c, 1}, FfnForm::kWhole));
-  const std::vector<gpu::CompileResult> results = cache.get_all(requests);
-  for (std::size_t i = 0; i < some.size(); ++i) {
-    ASSERT_TRUE(results[i].cubin) << ffn_label(some[i]) << ": " << results[i].error;
-    EXPECT_NO_THROW(require_clean_ffn(*results[i].cubin, {&some[i], 1}, FfnForm::kWhole));
-    EXPECT_LE(results[i].cubin->find(kFfnKernelName)->smem_static +
-                  menu_shared_bytes({&some[i], 1}, FfnForm::kWhole),
-              kSharedMemoryLimit)
-        << ffn_label(some[i]);
-  }
-}
-
 TEST_F(Compile, APolymorphicMenuOfSixIsClean) {
   std::vector<FfnConfig> menu;
   for (const FfnConfig& c : ffn_space())

@@ -11,7 +11,6 @@
 #include "base/error.hpp"
 #include "kernels/device_code.hpp"
 #include "kernels/ffn/space.hpp"
-#include "kernels/ffn/whole.h"
 #include "kernels/prepare/program.hpp"
 #include "kernels/prepare/state.h"
 
@@ -65,11 +64,13 @@ TEST(Menu, IsRefusedWithTheEntryAndTheReason) {
             std::string::npos);
 }
 
-TEST(Menu, PrefillIsTheSmallestRingAndSharedMemoryTheHungriestEntry) {
+TEST(Menu, PrefillIsTheSmallestRingAndWhatRegistersHoldAndMemoryTheHungriestEntrys) {
   const FfnConfig small = narrow(8), large = narrow(64);
   ASSERT_GT(small.stages, large.stages);
   const FfnConfig menu[] = {small, large};
-  EXPECT_EQ(menu_prefill(menu), large.stages);
+  EXPECT_EQ(deepest_prefill(menu, 2048), large.stages + ffn_early(large));
+  EXPECT_EQ(deepest_prefill({menu, 1}, 2048), small.stages + ffn_early(small));
+  EXPECT_EQ(deepest_prefill({menu, 1}, 256), 2 + 1) << "an item of two up units and one down";
   EXPECT_EQ(menu_shared_bytes(menu), std::max(ffn_shared_bytes(small), ffn_shared_bytes(large)));
 }
 
@@ -80,19 +81,8 @@ TEST(Source, HoldsEveryEntryInOrderAndTheirNumber) {
   ASSERT_NE(first, std::string::npos);
   ASSERT_NE(second, std::string::npos);
   EXPECT_LT(first, second);
-  EXPECT_NE(source.find("ffn<ramp::kMenu, 2, false>"), std::string::npos);
+  EXPECT_NE(source.find("ffn<ramp::kMenu, 2>"), std::string::npos);
   EXPECT_NE(source.find("ramp_ffn("), std::string::npos);
-}
-
-TEST(Source, TheWholeLayerIsAnotherProgramOfTheSameMenu) {
-  const FfnConfig menu[] = {narrow(8), narrow(16)};
-  const gpu::CompileRequest two = ffn_request(menu), one = ffn_request(menu, FfnForm::kWhole);
-  EXPECT_NE(one.name, two.name);
-  EXPECT_NE(one.source.find("ffn<ramp::kMenu, 2, true>"), std::string::npos);
-  EXPECT_EQ(menu_shared_bytes(menu, FfnForm::kWhole), menu_shared_bytes(menu) + kFfnRoutingBytes);
-  const FfnConfig tall = narrow(64);
-  EXPECT_FALSE(has_whole_form({&tall, 1}));
-  EXPECT_THROW(ffn_request({&tall, 1}, FfnForm::kWhole), Error);
 }
 
 TEST(Source, RequestsOfTwoMenusDifferAndIllegalOnesAreNotMade) {
@@ -149,7 +139,7 @@ TEST(Clean, SpillsAndSerialisedWgmmaAreRefusedWithTheReason) {
 
 TEST(WeightMaps, DescribeTheWeightsAsTheyLie) {
   const LocalShape shape{16, 8, 2048, 768};
-  const gpu::TensorMapSpec w13 = w13_map_spec(shape, 1 << 20), w2 = w2_map_spec(shape, 1 << 20);
+  const gpu::TensorMapSpec w13 = w13_map_spec(shape, 1 << 20, 1), w2 = w2_map_spec(shape, 1 << 20);
   EXPECT_EQ(w13.rank, 4);
   EXPECT_EQ(w13.dims, (std::array<std::uint64_t, 5>{2048, 768, 2, 16, 0}));
   EXPECT_EQ(w13.strides_bytes, (std::array<std::uint64_t, 4>{2048, 768 * 2048, 2 * 768 * 2048, 0}));
@@ -164,16 +154,25 @@ TEST(WeightMaps, DescribeTheWeightsAsTheyLie) {
   }
 }
 
+TEST(WeightMaps, AClustersBlocksTakePartsOfTheRowsAndMoreOfTheColumns) {
+  for (const int split : kFfnSplits) {
+    const gpu::TensorMapSpec w13 = w13_map_spec({16, 8, 2048, 768}, 1 << 20, split);
+    EXPECT_EQ(w13.box[1], static_cast<std::uint32_t>(ffn_own_columns({.split = split})));
+    EXPECT_EQ(w13.box[0] * w13.box[1] * w13.box[2] * static_cast<std::uint32_t>(split),
+              static_cast<std::uint32_t>(kFfnUnitBytes));
+  }
+}
+
 TEST(WeightMaps, StridesHoldWhatNoIntCould) {
   const LocalShape large{512, 8, 16384, 16384};
-  EXPECT_EQ(w13_map_spec(large, 256).strides_bytes[2], 2ull * 16384 * 16384);
-  EXPECT_NO_THROW(gpu::validate(w13_map_spec(large, 256), "weights/w13"));
+  EXPECT_EQ(w13_map_spec(large, 256, 1).strides_bytes[2], 2ull * 16384 * 16384);
+  EXPECT_NO_THROW(gpu::validate(w13_map_spec(large, 256, 1), "weights/w13"));
 }
 
 TEST(WeightMaps, MisalignedAddressesAreRefusedByName) {
   const LocalShape shape{16, 8, 2048, 768};
   const std::string said =
-      error_of([&] { gpu::validate(w13_map_spec(shape, (1 << 20) + 8), "weights/w13"); });
+      error_of([&] { gpu::validate(w13_map_spec(shape, (1 << 20) + 8, 1), "weights/w13"); });
   EXPECT_NE(said.find("weights/w13"), std::string::npos) << said;
   EXPECT_NE(said.find("16"), std::string::npos) << said;
 }

@@ -131,23 +131,27 @@ TEST(SharedMemory, EveryConfigurationFitsABlock) {
 TEST(SharedMemory, RegionsAreInOrderApartAndAlignedAsTheirReadersNeed) {
   for (const FfnConfig& c : ffn_space()) {
     const std::string label = ffn_label(c);
-    const FfnLayout l = ffn_layout(c);
+    const int places = c.stages + ffn_early(c);
+    const FfnLayout l = ffn_layout(c, ffn_early(c));
     EXPECT_EQ(l.rows, c.stages * kFfnUnitBytes) << label << ": the ring comes first";
     EXPECT_EQ(l.rows % 1024, 0) << label;
     EXPECT_EQ(c.rows * kScaleGroup % 1024, 0) << label << ": one stage's rows follow another's";
     EXPECT_EQ(l.intermediate % 1024, 0) << label;
     EXPECT_EQ(l.staging % 16, 0) << label;
+    EXPECT_EQ(l.exchange % 16, 0) << label;
     EXPECT_EQ(l.scales_x % 8, 0) << label;
     EXPECT_EQ(l.scales_w % 8, 0) << label;
     EXPECT_EQ(l.scales_mid % 8, 0) << label;
     EXPECT_EQ(l.items % 16, 0) << label;
     EXPECT_EQ(l.item_bytes % 16, 0) << label;
     const std::pair<int, int> regions[] = {
-        {l.rows, c.stages * c.rows * kScaleGroup},
+        {l.rows, places * c.split * c.rows * kScaleGroup},
         {l.intermediate, ffn_groups(c) * c.rows * kScaleGroup},
-        {l.staging, kFfnConsumers * c.staging * c.rows * kFfnStagingPitch},
-        {l.scales_x, c.stages * c.rows * 4},
-        {l.scales_w, c.stages * 2 * 4},
+        {l.staging, std::max(kFfnConsumers * c.staging * c.rows * kFfnStagingPitch,
+                             2 * kFfnConsumers * c.rows * kFfnSumsPitch)},
+        {l.exchange, 2 * (c.split - 1) * c.rows * kScaleGroup / c.split * 4},
+        {l.scales_x, places * c.split * c.rows * 4},
+        {l.scales_w, places * c.split * 2 * 4},
         {l.scales_mid, ffn_groups(c) * c.rows * 4},
         {l.items, kFfnItemSlots * l.item_bytes}};
     int end = 0;
@@ -158,10 +162,6 @@ TEST(SharedMemory, RegionsAreInOrderApartAndAlignedAsTheirReadersNeed) {
     EXPECT_LE(end, l.bytes) << label;
     EXPECT_LT(l.bytes + 1024 + kFfnBarrierBytes - 1, ffn_shared_bytes(c) + 1) << label;
   }
-}
-
-TEST(SharedMemory, BarriersFitTheirPlace) {
-  EXPECT_LE((2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8, kFfnBarrierBytes);
 }
 
 TEST(Registers, WhatTheWarpgroupsAskForIsNoMoreThanTheLaunchHas) {

@@ -21,8 +21,8 @@ struct FfnConfig {
   int staging =
       2;  // output buffers of a warpgroup: 2 lets the next tile be written while one is being added
   int dynamic = 1;  // items are claimed from a counter (1) or dealt out by stride (0)
-  int split =
-      1;  // blocks of a cluster that share an item: each takes a part of d in both projections
+  int split = 1;    // blocks of a cluster that share an item: each takes a part of its columns of h
+                    // in the up projection and of the output's columns in the down projection
   int grouped = 0;  // neighbours in time: row tiles of one slice (1), which share weights in L2, or
                     // slices of one tile
 
@@ -40,47 +40,65 @@ constexpr int kFfnThreads = 384;
 constexpr int kFfnConsumers = 2;
 constexpr int kFfnGatherThreads = 96;
 constexpr int kFfnProducerRegisters = 88;
-constexpr int kFfnConsumerRegisters = 208;  // 128 * 88 + 256 * 208 = 384 * 168, the launch's
-constexpr int kFfnUnitBytes = 32768;        // 256 weight rows of 128 bytes
+constexpr int kFfnConsumerRegisters = 208;  // together no more than the launch has
+constexpr int kFfnSplits[] = {1, 2, 4};
+constexpr int kFfnUnitBytes = 32768;  // 256 weight rows of 128 bytes
 constexpr int kFfnMaxStages = 8;
 constexpr int kFfnItemSlots = 2;
 constexpr int kFfnClaimSlots = kFfnItemSlots + 1;  // of a cluster's claims, see producer.cuh
+constexpr int kFfnExchanges = 2;                   // items between which they activate together
 constexpr int kFfnUnitCols = 256;                  // output columns a down unit covers
 constexpr int kFfnStagingPitch =
     kFfnUnitCols * 2 + 16;                  // bytes; the pad spreads the rows over the banks
 constexpr int kSharedMemoryLimit = 232448;  // a block's on sm_90
 
+// Units that a block's consumers take into registers before the routing is known: the ring grows by
+// as many.  What the sums of a tile leave of a thread's registers (32 a unit).
+constexpr int kFfnMaxEarly = 4;
+// Units that a block requests at once when it starts.
+constexpr int kFfnAtOnce = 2;
+RAMP_HD constexpr int ffn_early(const FfnConfig& c) {
+  const int tall = c.rows <= 32 || c.split == 1 ? 2 : 1;
+  const int fit = c.cols > 256 ? 0 : c.rows <= 8 ? 4 : c.rows <= 24 ? 3 : tall;
+  return fit < c.stages ? fit : c.stages;
+}
+
 // Where everything lies in dynamic shared memory, in bytes.  The weight ring is first and the same
 // for every entry: a block fills it before it knows which entry runs.
 struct FfnLayout {
-  int rows, intermediate, staging, scales_x, scales_w, scales_mid, sums, items, item_bytes, bytes;
+  int rows, intermediate, staging, scales_x, scales_w, scales_mid, exchange, items, item_bytes,
+      bytes;
 };
-// The barriers lie behind the ring of the deepest entry in a fixed place of their own.
-constexpr int kFfnBarrierBytes = 256;
+// Barriers and claims lie before the ring.
+constexpr int kFfnBarrierBytes = 384;
 
 RAMP_HD constexpr int ffn_groups(const FfnConfig& c) { return c.cols / 2 / kScaleGroup; }
 
 constexpr int kConsumerWarps = 4 * kFfnConsumers;
-// Bytes of one warp's sums for one block; the 16 spread the warps over the banks.
-RAMP_HD constexpr int ffn_sums_pitch(const FfnConfig& c) {
-  return 32 / c.split * (c.split > 1 ? ffn_groups(c) : 1) * c.rows * 4 + 16;
+// FP32 sums on their way to the warps that activate whole rows: for each warpgroup and accumulator
+// a plane of [rows][64 columns]; the pitch spreads the rows over the banks.
+constexpr int kFfnSumsPitch = (64 + 4) * 4;
+RAMP_HD constexpr int ffn_sums_bytes(const FfnConfig& c) {
+  return 2 * kFfnConsumers * c.rows * kFfnSumsPitch;
 }
+// Columns of h that a block of a cluster activates, of an item's 128.
+RAMP_HD constexpr int ffn_own_columns(const FfnConfig& c) { return kScaleGroup / c.split; }
 
-RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c) {
+// early: units in registers, ffn_early or fewer.
+RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c, int early) {
   FfnLayout l{};
+  const int places = c.stages + early, k_blocks = c.split;  // 128-blocks of d in an up unit
   int at = c.stages * kFfnUnitBytes;
-  l.rows = at, at += c.stages * c.rows * kScaleGroup;
+  l.rows = at, at += places * k_blocks * c.rows * kScaleGroup;
   l.intermediate = at, at += ffn_groups(c) * c.rows * kScaleGroup;
-  l.staging = at, at += kFfnConsumers * c.staging * c.rows * kFfnStagingPitch;
-  l.scales_x = at, at += c.stages * c.rows * 4;
-  l.scales_w = at, at += c.stages * 2 * 4;
+  // The sums lie where the output is staged later.
+  const int staging = kFfnConsumers * c.staging * c.rows * kFfnStagingPitch;
+  l.staging = at, at += staging > ffn_sums_bytes(c) ? staging : ffn_sums_bytes(c);
+  // What the cluster's other blocks activated.
+  l.exchange = at, at += kFfnExchanges * c.rows * (kScaleGroup - ffn_own_columns(c)) * 4;
+  l.scales_x = at, at += places * k_blocks * c.rows * 4;
+  l.scales_w = at, at += places * k_blocks * 2 * 4;
   l.scales_mid = at, at += ffn_groups(c) * c.rows * 4;
-  // The sums on their way to the warps that activate whole rows: in a block alone they pass through
-  // the staging buffers a 128-block at a time; in a cluster every block gets its part of the rows
-  // from everybody.
-  l.sums = l.staging;
-  if (c.split > 1)
-    l.sums = round_up(at, 16), at = l.sums + c.split * kConsumerWarps * ffn_sums_pitch(c);
   l.item_bytes = 16 + c.rows * 8;  // ItemHead, then a Row a row
   l.items = round_up(at, 16), at = l.items + kFfnItemSlots * l.item_bytes;
   l.bytes = round_up(at, 16);
@@ -89,7 +107,7 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c) {
 
 // Shared memory of the launch: alignment slack, barriers and the largest entry.
 RAMP_HD constexpr int ffn_shared_bytes(const FfnConfig& c) {
-  return 1024 + kFfnBarrierBytes + ffn_layout(c).bytes;
+  return 1024 + kFfnBarrierBytes + ffn_layout(c, ffn_early(c)).bytes;
 }
 
 // nullptr, or why the configuration can't be built.
@@ -101,9 +119,12 @@ RAMP_HD constexpr const char* ffn_refusal(const FfnConfig& c) {
   if (c.stages < 2 || c.stages > kFfnMaxStages) return "stages: 2 to 8";
   if (c.staging < 1 || c.staging > 2) return "staging: 1 or 2";
   if (c.dynamic < 0 || c.dynamic > 1) return "dynamic: 0 or 1";
-  if (c.split != 1 && c.split != 2 && c.split != 4) return "split: 1, 2 and 4 are built";
-  if (c.split > 1 && c.rows > 48)
-    return "rows: a split item of 64 rows spills registers; 48 and fewer";
+  if (c.split != kFfnSplits[0] && c.split != kFfnSplits[1] && c.split != kFfnSplits[2])
+    return "split: 1, 2 and 4 are built";
+  if (c.split > 1 && c.cols != 256) return "split: items of 256 columns are split";
+  if (c.split > 1 && c.rows > (c.split == 2 ? 48 : 24))
+    return "rows: taller tiles spill registers in a cluster; 48 and fewer in two blocks, 24 in "
+           "four";
   if (c.grouped < 0 || c.grouped > 1) return "grouped: 0 or 1";
   if (c.rows * c.cols > 32 * 512)
     return "rows x cols: more sums than two consumer warpgroups have registers for";
@@ -132,7 +153,12 @@ RAMP_HD constexpr int ffn_owned_experts(const FfnConfig& c, int intermediate, in
   return whole < experts ? whole : experts;
 }
 
-// Part `rank` of `all` blocks of 128 (or 256) columns: begin and, with rank + 1, end.
+// Units of an up projection over all of d, of one 128-block of h.
+RAMP_HD constexpr int ffn_up_units(const FfnConfig& c, int hidden) {
+  return ceil_div(hidden / kScaleGroup, c.split);
+}
+
+// Part `rank` of `all` blocks of 256 output columns: begin and, with rank + 1, end.
 RAMP_HD constexpr int ffn_part(int all, int rank, int split) { return all * rank / split; }
 
 }  // namespace ramp

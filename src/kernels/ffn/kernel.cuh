@@ -7,21 +7,23 @@
 // * Warps 1 to 3 gather the item's quantised rows beside each up unit, and the weight scales beside
 //   every unit.
 // * Warps 4 to 11 are two consumer warpgroups: multiply, promote into FP32, SwiGLU, quantise,
-//   multiply by the down weights, add into the output.
+//   multiply by the down weights, add into the output.  Before the routing is known they take the
+//   first units into registers, so that more can be on their way than the ring holds.
 //
-// A unit is 256 weight rows of 128 columns: for up 128 gate rows and the 128 up rows of the same h,
-// so that a warpgroup holds gate and up of the same 64 columns in the same registers; for down 256
-// output columns of one 128-slice of h. In the down phase the warpgroups take units in turn:
-// neither waits for the other, and an output row is 512 bytes.
+// An up unit is 128 gate rows and the 128 up rows of the same h, 128 columns of d: a warpgroup
+// holds gate and up of the same 64 columns in the same registers.  A down unit is 256 output
+// columns of one 128-slice of h; the warpgroups take them in turn: neither waits for the other, and
+// an output row is 512 bytes.
 //
-// With `split`, the blocks of a cluster share an item: each multiplies its part of d in the up
-// projection, the sums meet so that each block activates a part of the rows, and the quantised rows
-// go to all, each of which then computes its part of the output columns.
+// With `split`, the blocks of a cluster share an item: each multiplies its part of the 128 columns
+// of h by more of d at a time, sends what it activated to the others, quantises the whole rows, and
+// computes its part of the output columns.
 //
-// Barriers: full[s] counts 96 gather threads and the copy engine; empty[s] one lane of each
-// consumer warp; item_full[i] the scheduler; rows_full[i] one lane of each gather warp;
-// item_empty[i] one lane of each gather and consumer warp; sums_full and middle_full count the
-// bytes that the cluster's blocks send each other.
+// Barriers: full[s] counts 96 gather threads and the copy engine (behind the ring's, those of the
+// early units' rows: the threads alone); empty[s] one lane of each consumer warp; early_full[u] the
+// copy engine; early_empty[u] one lane of each consumer warp; item_full[i] the scheduler;
+// rows_full[i] one lane of each gather warp; item_empty[i] one lane of each gather and consumer
+// warp; exchange_full[i] the bytes that the cluster's blocks send each other.
 #pragma once
 
 #include "kernels/ffn/consumer.cuh"
@@ -30,97 +32,98 @@
 namespace ramp {
 
 // Runs f on entry `choice` of kMenu.  A choice out of range (a corrupted word) runs the first.
-template <auto& kMenu, int kEntries, bool kWhole, int kIndex = 0, class F>
+template <auto& kMenu, int kEntries, int kIndex = 0, class F>
 __device__ __forceinline__ void with_entry(int choice, const F& f) {
   if constexpr (kIndex + 1 < kEntries) {
-    if (choice != kIndex && choice > 0)
-      return with_entry<kMenu, kEntries, kWhole, kIndex + 1>(choice, f);
-    f.template operator()<FfnEntry<kMenu[kIndex], kWhole>>();
-  } else {
-    f.template operator()<FfnEntry<kMenu[kIndex], kWhole>>();
+    if (choice != kIndex && choice > 0) return with_entry<kMenu, kEntries, kIndex + 1>(choice, f);
   }
+  f.template operator()<FfnEntry<kMenu[kIndex], menu_start(kMenu)>>();
 }
 
-// kWhole: the launch is the whole layer, and p its call; else `prepare` ran before and p is null.
-template <auto& kMenu, int kEntries, bool kWhole>
-__device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, const TensorMap* w2,
-                                    const PrepareArgs* p) {
+// Those of the weights come first: the first copies wait for nothing else.
+__device__ __forceinline__ void init_weight_barriers(const FfnShared& s) {
+  for (int i = 0; i < kFfnMaxStages; ++i) mbarrier_init(s.full(i), kFfnGatherThreads + 1);
+  for (int u = 0; u < kFfnMaxEarly; ++u) mbarrier_init(s.early_full(u), 1);
+  fence_mbarrier_init();
+}
+__device__ __forceinline__ void init_other_barriers(const FfnShared& s) {
+  for (int i = 0; i < kFfnMaxStages; ++i) mbarrier_init(s.empty(i), kConsumerWarps);
+  for (int u = 0; u < kFfnMaxEarly; ++u) {
+    mbarrier_init(s.full(kFfnMaxStages + u), kFfnGatherThreads);
+    mbarrier_init(s.early_empty(u), kConsumerWarps);
+  }
+  for (int i = 0; i < kFfnItemSlots; ++i) {
+    mbarrier_init(s.item_full(i), 1);
+    mbarrier_init(s.item_empty(i), kFfnGatherThreads / 32 + kConsumerWarps);
+    mbarrier_init(s.rows_full(i), kFfnGatherThreads / 32);
+  }
+  for (int i = 0; i < kFfnExchanges; ++i) mbarrier_init(s.exchange_full(i), 1);
+  for (int i = 0; i < kFfnClaimSlots; ++i) mbarrier_init(s.claim(i), 1);
+  fence_mbarrier_init();
+  if (s.owner) mbarrier_arrive(s.item_full(0));  // the owned item is known to all; nobody publishes
+}
+
+template <auto& kMenu, int kEntries>
+__device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, const TensorMap* w2) {
   extern __shared__ char dynamic_shared[];
   launch_dependents();
 
-  // Barriers and routing first, so that the ring has one place whichever entry runs.
+  // What entries of a menu have in common, hence what any of them says before one is chosen.
+  constexpr MenuStart kStart = menu_start(kMenu);
+  using First = FfnEntry<kMenu[0], kStart>;
+  const FfnMaps maps{w13, w2};
+
+  // Barriers first, so that the ring has one place whichever entry runs.
   FfnShared s;
   s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
-  s.routing = reinterpret_cast<FfnRouting*>(
-      dynamic_shared + (s.barriers + kFfnBarrierBytes - smem_u32(dynamic_shared)));
-  s.ring = (s.barriers + kFfnBarrierBytes + (kWhole ? kFfnRoutingBytes : 0) + 1023) & ~1023u;
+  s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
   s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
-  using First = FfnEntry<kMenu[0], kWhole>;  // entries of a menu share tile width and split, so the
-                                             // first units are the same
-  constexpr int kSplit = First::kSplit;
-  s.rank = blockIdx.x % kSplit;
+  s.rank = blockIdx.x % First::kSplit;
+  const int slices = ffn_slices(First::config, a.intermediate), block = blockIdx.x / First::kSplit;
+  s.owner = block < a.owned_experts * slices;
+  s.own = ItemHead{block / slices, block % slices, 0, 0};
+  s.early = s.owner ? early_units<First>(a, kStart) : 0;
 
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kFfnMaxStages; ++i) {
-      mbarrier_init(s.full(i), kFfnGatherThreads + 1 + (kWhole ? kScaleThreads : 0));
-      mbarrier_init(s.empty(i), kConsumerWarps);
-    }
-    for (int i = 0; i < kFfnItemSlots; ++i) {
-      mbarrier_init(s.item_full(i), 1);
-      mbarrier_init(s.item_empty(i), kFfnGatherThreads / 32 + kConsumerWarps);
-      mbarrier_init(s.rows_full(i), kFfnGatherThreads / 32);
-    }
-    mbarrier_init(s.sums_full(), 1);
-    mbarrier_init(s.middle_full(), 1);
-    for (int i = 0; i < kFfnClaimSlots; ++i) mbarrier_init(s.claim(i), 1);
-    fence_mbarrier_init();
-    const int slices = ffn_slices(First::config, a.intermediate), block = blockIdx.x / kSplit;
-    if (block < a.owned_experts * slices)
-      prefill<First>(s, a, w13, block / slices, block % slices, policy_evict_first());
+    *s.known() = 0;
+    init_weight_barriers(s);
+    if (s.owner) prefill<First>(s, a, maps, 0, kFfnAtOnce, policy_evict_first());
+    init_other_barriers(s);
   }
-  if constexpr (kWhole) {
-    for (int e = threadIdx.x; e < kWholeExperts; e += kFfnThreads) s.routing->count[e] = 0;
-    if (threadIdx.x < 3) s.routing->skipped[threadIdx.x] = 0;
-  }
-  if constexpr (kSplit == 1)
+  if constexpr (First::kSplit == 1)
     __syncthreads();
   else
     cluster_sync();  // nobody sends to a block whose barriers don't stand yet
 
+  // One latency after the wait: the choice, and what any entry asks of the owned item.
+  const auto own_rows = [&] { return s.owner ? load_cg(a.counts + s.own.expert) : 0; };
   if (threadIdx.x < 128) {
     give_registers<kFfnProducerRegisters>();
-    wait_for_dependencies();
-    int choice;
-    if constexpr (kWhole) {
-      route(*s.routing, *p);
-      named_barrier_arrive(kRouted, kFfnThreads);
-      choice = choice_of(*s.routing, *p);
-      if (blockIdx.x == 0 && threadIdx.x / 32 == 3) report(*s.routing, *p, choice);
-    } else {
-      choice = load_cg(&a.state->choice);
-    }
     if (threadIdx.x < 32) {
-      with_entry<kMenu, kEntries, kWhole>(
-          choice, [&]<class E>() { schedule<E>(s, a, w13, w2, policy_evict_first(), p); });
+      if (threadIdx.x == 0 && s.owner)
+        prefill<First>(s, a, maps, kFfnAtOnce, kFfnMaxStages + kFfnMaxEarly, policy_evict_first());
+      __syncwarp();
+      wait_for_dependencies();
+      const int choice = load_cg(&a.state->choice), rows = own_rows();
+      with_entry<kMenu, kEntries>(
+          choice, [&]<class E>() { schedule<E>(s, a, maps, rows, policy_evict_first()); });
     } else {
-      with_entry<kMenu, kEntries, kWhole>(choice, [&]<class E>() { gather<E>(s, a, p); });
+      wait_for_dependencies();
+      if (threadIdx.x == 32) *s.known() = 1;
+      const int choice = load_cg(&a.state->choice), rows = own_rows();
+      const int of_head = s.own.expert * kHeadRows + static_cast<int>(threadIdx.x - 32) % kHeadRows;
+      const int2 row =
+          s.owner ? load_cg(reinterpret_cast<const int2*>(a.head + of_head)) : int2{0, 0};
+      with_entry<kMenu, kEntries>(choice, [&]<class E>() { gather<E>(s, a, rows, row); });
     }
   } else {
     take_registers<kFfnConsumerRegisters>();
+    EarlyWeights<kStart.early> early;
+    if (s.early > 0) early.template take<First::kSplit>(s);
     wait_for_dependencies();
-    int choice;
-    if constexpr (kWhole) {
-      clear_output(*p);
-      inspect_tokens(*p, blockIdx.x * kConsumerWarps + threadIdx.x / 32 - 4,
-                     gridDim.x * kConsumerWarps);
-      named_barrier(kRouted, kFfnThreads);
-      choice = choice_of(*s.routing, *p);
-    } else {
-      choice = load_cg(&a.state->choice);
-    }
-    with_entry<kMenu, kEntries, kWhole>(choice, [&]<class E>() { Consumer<E>{s, a}.run(); });
+    const int choice = load_cg(&a.state->choice), rows = own_rows();
+    with_entry<kMenu, kEntries>(choice, [&]<class E>() { Consumer<E>{s, a, early, rows}.run(); });
   }
-  if constexpr (kWhole) leave(*a.state);
 }
 
 }  // namespace ramp

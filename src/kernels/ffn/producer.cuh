@@ -3,41 +3,63 @@
 // and scales.
 #pragma once
 
-#include "kernels/ffn/whole.cuh"
+#include "kernels/ffn/shared.cuh"
 
 namespace ramp {
 
-// ---- producer: schedule and weights ------------------------------------------------------------
+// ---- producer: weights -------------------------------------------------------------------------
 
-__device__ __forceinline__ void load_up_unit(const FfnShared& s, const TensorMap* w13, int slot,
-                                             int expert, int h_block, int k_block, u64 policy) {
-  mbarrier_arrive_expect(s.full(slot), kFfnUnitBytes);
-  tma_load_4d(s.ring + slot * kFfnUnitBytes, w13, s.full(slot), k_block * kScaleGroup,
-              h_block * kScaleGroup, 0, expert, policy);
-}
-
-__device__ __forceinline__ void load_down_unit(const FfnShared& s, const TensorMap* w2, int slot,
-                                               int expert, int h_block, int d_block, u64 policy) {
-  mbarrier_arrive_expect(s.full(slot), kFfnUnitBytes);
-  tma_load_3d(s.ring + slot * kFfnUnitBytes, w2, s.full(slot), h_block * kScaleGroup,
-              d_block * kFfnUnitCols, expert, policy);
-}
-
-// The first up units of the block's own (expert, slice), before anything is known of the routing.
+// Unit n of an item into a slot of the ring: first those of the up projection, 128-block after
+// 128-block of d, then those of the down projection.
 template <class E>
-__device__ __forceinline__ void prefill(const FfnShared& s, const FfnArgs& a, const TensorMap* w13,
-                                        int expert, int slice, u64 policy) {
-  const int groups = E::groups(a, slice), begin = E::up_begin(s, a),
-            count = E::prefilled(s, a, slice);
-  const int h_block = slice * E::kGroups, units = groups * (E::up_end(s, a) - begin);
-  for (int u = 0; u < count; ++u)
-    load_up_unit(s, w13, u, expert, h_block + u % groups, begin + u / groups, policy);
-  for (int u = count; u < min(count + a.prefetch, units); ++u)
-    tma_prefetch_4d(w13, (begin + u / groups) * kScaleGroup, (h_block + u % groups) * kScaleGroup,
-                    0, expert);
+__device__ __forceinline__ void load_unit(const FfnShared& s, const FfnArgs& a, const FfnMaps& maps,
+                                          int expert, int slice, int n, int slot, u32 full,
+                                          u64 policy) {
+  const int groups = E::groups(a, slice), up_units = E::up_units(a, slice);
+  const u32 to = s.ring + slot * kFfnUnitBytes;
+  mbarrier_arrive_expect(full, kFfnUnitBytes);
+  if (n < up_units) {
+    const int h_block = slice * E::kGroups + n % groups, k_block = n / groups * E::kUpBlocks;
+#pragma unroll
+    for (int j = 0; j < E::kUpBlocks; ++j)  // beyond d: zeros
+      tma_load_4d(to + j * (kFfnUnitBytes / E::kUpBlocks), maps.w13, full,
+                  (k_block + j) * kScaleGroup,
+                  h_block * kScaleGroup + static_cast<int>(s.rank) * ffn_own_columns(E::config), 0,
+                  expert, policy);
+  } else {
+    const int m = n - up_units;
+    tma_load_3d(to, maps.w2, full, (slice * E::kGroups + m % groups) * kScaleGroup,
+                (E::down_begin(s, a) + m / groups) * kFfnUnitCols, expert, policy);
+  }
 }
 
-// Item `index` of those that are claimed: from the list that `prepare` left, or from the counts.
+// Units [from, to) of the block's own item, as far as they are requested before anything is known
+// of the routing: the first go through registers, the others follow into the ring.  All but
+// kFfnAtOnce keep a pace that the memory can hold, so that no queue stands before the few words
+// that the routing is made of; once it is known there is no reason to wait.
+template <class E>
+__device__ __forceinline__ void prefill(const FfnShared& s, const FfnArgs& a, const FfnMaps& maps,
+                                        int from, int to, u64 policy) {
+  const int count = min(to, E::prefilled(s, a));
+  u64 next = global_ns() + a.pace_ns;
+#pragma unroll 1
+  for (int u = from; u < count; ++u, next += a.pace_ns) {
+    const int behind = u - s.early;
+    if (from > 0)
+      while (global_ns() < next && !*s.known()) {
+      }
+    if (behind >= 0 && behind < s.early) mbarrier_wait(s.early_empty(behind), 0);
+    load_unit<E>(s, a, maps, s.own.expert, s.own.slice, u, behind < 0 ? u : behind,
+                 behind < 0 ? s.early_full(u) : s.full(behind), policy);
+  }
+  if (from > 0)  // the ring's places are free when the last early unit has left
+    for (int slot = max(0, count - s.early); slot < s.early; ++slot)
+      mbarrier_wait(s.early_empty(slot), 0);
+}
+
+// ---- producer: schedule ------------------------------------------------------------------------
+
+// Item `index` of those that are claimed.
 template <class E>
 __device__ __forceinline__ ItemHead listed_item(const FfnArgs& a, int index, int slices) {
   int tile = index / slices, slice = index % slices;
@@ -51,50 +73,19 @@ __device__ __forceinline__ ItemHead listed_item(const FfnArgs& a, int index, int
   return {t.x & 0xffff, slice, t.x >> 16, t.y};
 }
 
+// own_rows: tokens of the owned item's expert.
 template <class E>
-__device__ __forceinline__ ItemHead routed_item(const FfnRouting& r, const PrepareArgs& p,
-                                                int owned_experts, int index, int slices) {
-  const int expert = expert_of_tile(r, p.local_experts, index / slices);
-  const int first = r.first[expert], at = index - first * slices;  // within the expert's items
-  const int tiles = r.first[expert + 1] - first;
-  const int slice = E::config.grouped ? at / tiles : at % slices;
-  const int tile = (E::config.grouped ? at % tiles : at / slices) + (expert < owned_experts);
-  const int row0 = tile * E::kRows;  // of the expert's
-  return {expert, slice, min(E::kRows, r.count[expert] - row0), row0};
-}
-
-template <class E>
-__device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, const TensorMap* w13,
-                                         const TensorMap* w2, u64 policy, const PrepareArgs* p) {
+__device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, const FfnMaps& maps,
+                                         int own_rows, u64 policy) {
   const int lane = threadIdx.x;
   const int slices = ffn_slices(E::config, a.intermediate);
   const int block = blockIdx.x / E::kSplit,
             blocks = gridDim.x / E::kSplit;  // clusters, if there are any
   const int owned_blocks = a.owned_experts * slices;
-  const int k_begin = E::up_begin(s, a), k_end = E::up_end(s, a);
-  const int d_begin = E::down_begin(s, a), d_end = E::down_end(s, a);
-  int tiles;  // that are claimed
-  if constexpr (E::kWhole) {
-    tiles = list_tiles<E>(*s.routing, p->local_experts, a.owned_experts);
-    if (blockIdx.x == 0 && lane == 0) a.state->tiles = tiles;
-  } else {
-    tiles = load_cg(&a.state->tiles);
-  }
-  const int claimable = tiles * slices;
-  int* claim_counter = E::kWhole ? &a.state->whole_claim : &a.state->claim;
+  const int claimable = load_cg(&a.state->tiles) * slices;
   RingCursor<E::config.stages> unit;
   RingCursor<kFfnItemSlots> item;
   item.phase = unit.phase = 1;  // the first turn finds every place empty
-
-  int skip = 0;  // units of the item that were requested already
-  auto publish = [&](ItemHead h) {
-    mbarrier_wait(s.item_empty(item.slot), item.phase);
-    if (lane == 0) {
-      *E::head(s, item.slot) = h;
-      mbarrier_arrive(s.item_full(item.slot));
-    }
-    item.next();
-  };
 
   // By stride the blocks that own no first item come first.
   int stride_next = (block - owned_blocks + blocks) % blocks;
@@ -109,9 +100,9 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
       next = stride_next;
       stride_next += blocks;
     } else if constexpr (E::kSplit == 1) {
-      next = atomicAdd(claim_counter, 1);
+      next = atomicAdd(&a.state->claim, 1);
     } else if (s.rank == 0) {
-      const u32 item_index = atomicAdd(claim_counter, 1);
+      const u32 item_index = atomicAdd(&a.state->claim, 1);
       for (int r = 0; r < E::kSplit; ++r)
         store_async_4(map_to_rank(s.claimed(mail_out.slot), r),
                       map_to_rank(s.claim(mail_out.slot), r), item_index);
@@ -132,167 +123,144 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
     return __shfl_sync(~0u, next, 0);
   };
 
-  // Keeps the ring full with the units of an item.  The next item is claimed before the down phase:
-  // late enough that a block does not sit on work that another could start, early enough that the
-  // answer is there when the ring asks.
-  auto run = [&](const ItemHead& h) {
-    const int groups = E::groups(a, h.slice), h_block = h.slice * E::kGroups;
+  int requested = 0;  // units of the item, already
+  bool own = false;
+  if (s.owner) {  // everybody knows this one
+    requested = E::prefilled(s, a);
+#pragma unroll 1  // here and below: code that is not there need not be fetched
+    for (int u = s.early; u < requested; ++u) unit.next();
+    item.next();
+    own = own_rows > 0;
+  }
+  if (!own && lane == 0) claim();
+#pragma unroll 1
+  for (;; own = false) {
+    ItemHead h = s.own;
+    if (!own) {
+      const int index = claimed_item();
+      h = index < claimable ? listed_item<E>(a, index, slices) : ItemHead{0, 0, kNoMoreItems, 0};
+      requested = 0;
+      mbarrier_wait(s.item_empty(item.slot), item.phase);
+      if (lane == 0) {
+        *E::head(s, item.slot) = h;
+        mbarrier_arrive(s.item_full(item.slot));
+      }
+      if (h.rows == kNoMoreItems) break;
+      item.next();
+    }
+    // The next item is claimed before the down phase: late enough that a block does not sit on work
+    // that another could start, early enough that the answer is there when the ring asks.
     if (lane == 0) {
-      int n = 0;
-      for (int k = k_begin; k < k_end; ++k)
-        for (int g = 0; g < groups; ++g, ++n, unit.next()) {
-          if (n < skip) continue;
-          mbarrier_wait(s.empty(unit.slot), unit.phase);
-          load_up_unit(s, w13, unit.slot, h.expert, h_block + g, k, policy);
-        }
-      claim();
-      for (int d = d_begin; d < d_end; ++d)
-        for (int g = 0; g < groups; ++g, unit.next()) {
-          mbarrier_wait(s.empty(unit.slot), unit.phase);
-          load_down_unit(s, w2, unit.slot, h.expert, h_block + g, d, policy);
-        }
+      const int up_units = E::up_units(a, h.slice), units = up_units + E::down_units(s, a, h.slice);
+      const int claim_at = max(requested, up_units);
+#pragma unroll 1
+      for (int n = requested; n < units; ++n, unit.next()) {
+        if (n == claim_at) claim();
+        mbarrier_wait(s.empty(unit.slot), unit.phase);
+        load_unit<E>(s, a, maps, h.expert, h.slice, n, unit.slot, s.full(unit.slot), policy);
+      }
+      if (claim_at == units) claim();
     }
-    skip = 0;
     __syncwarp();
-  };
-
-  bool claimed = false;
-  if (block < owned_blocks) {
-    ItemHead h{block / slices, block % slices, kOwnedItem, 0};
-    if constexpr (E::kWhole) h.rows = min(s.routing->count[h.expert], E::kRows);
-    publish(h);
-    if (E::num_rows(a, h) > 0) {
-      skip = E::prefilled(s, a, h.slice);
-      run(h);
-      claimed = true;
-    } else {
-      for (int u = 0; u < E::prefilled(s, a, h.slice); ++u) unit.next();
-    }
   }
-  if (!claimed && lane == 0) claim();
-  for (;;) {
-    const int index = claimed_item();
-    if (index >= claimable) break;
-    const ItemHead h = E::kWhole ? routed_item<E>(*s.routing, *p, a.owned_experts, index, slices)
-                                 : listed_item<E>(a, index, slices);
-    publish(h);
-    run(h);
-  }
-  publish(ItemHead{0, 0, kNoMoreItems, 0});
 }
 
 // ---- producer: rows and scales -----------------------------------------------------------------
 
-// The up units of an item after `prepare`: quantised rows by asynchronous copies.
-template <class E, class Cursor>
-__device__ __forceinline__ void copy_up_units(
-    const FfnShared& s, const FfnArgs& a, const ItemHead& h, int num_rows,
-    u32 (&from)[ceil_div(E::kRowBytes / 16, kFfnGatherThreads)], int token, Cursor& unit) {
-  const int thread = threadIdx.x - 32;  // 0 .. 95
-  constexpr int kChunks = E::kRowBytes / 16, kMine = ceil_div(kChunks, kFfnGatherThreads);
-  constexpr u32 kNothing = ~0u;
-  const int k_blocks = a.hidden / kScaleGroup, h_blocks = a.intermediate / kScaleGroup;
-  const int k_begin = E::up_begin(s, a), k_end = E::up_end(s, a);
-  const int groups = E::groups(a, h.slice), h_block = h.slice * E::kGroups;
-#pragma unroll
-  for (int i = 0; i < kMine; ++i) {
-    const int chunk = thread + i * kFfnGatherThreads;
-    from[i] = chunk < kChunks && chunk / 8 < num_rows
-                  ? from[i] * static_cast<u32>(a.hidden / 16) + chunk % 8
-                  : kNothing;
-  }
-  const float* from_scale =
-      thread < num_rows ? a.rows_scale + static_cast<long long>(token) * k_blocks : nullptr;
-  const float* up_scale =
-      a.scale13 + (static_cast<long long>(h.expert) * 2 * h_blocks + h_block) * k_blocks;
-  const int which = thread - (kFfnGatherThreads - kScaleThreads);
-
-  for (int k = k_begin; k < k_end; ++k)
-    for (int g = 0; g < groups; ++g, unit.next()) {
-      mbarrier_wait(s.empty(unit.slot), unit.phase);
-      if (g == 0) {  // the tile's rows serve all groups of this k
-#pragma unroll
-        for (int i = 0; i < kMine; ++i) {
-          const int chunk = thread + i * kFfnGatherThreads, row = chunk / 8;
-          if (from[i] != kNothing)
-            copy_async_16(s.ring + E::layout.rows + unit.slot * E::kRowBytes + row * kScaleGroup +
-                              ((chunk % 8) ^ (row % 8)) * 16,
-                          a.rows_q + (static_cast<u64>(from[i]) + k * 8) * 16);
-        }
-        if (from_scale)
-          copy_async_4(s.ring + E::layout.scales_x + (unit.slot * E::kRows + thread) * 4,
-                       from_scale + k);
-      }
-      if (which >= 0)
-        copy_async_4(s.ring + E::layout.scales_w + (unit.slot * 2 + which) * 4,
-                     up_scale + (static_cast<long long>(which) * h_blocks + g) * k_blocks + k);
-      copy_async_arrive(s.full(unit.slot));
-    }
-}
-
-// p: the call, where the launch is the whole layer.  The last two threads bring the two weight
-// scales of a unit.
+// own_rows: tokens of the owned item's expert; own_row: its row of this thread's number.  All 96
+// threads bring rows; those at the end also the weight scales of a unit, two a 128-block.
 template <class E>
-__device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a, const PrepareArgs* p) {
+__device__ __forceinline__ void gather(const FfnShared& s, const FfnArgs& a, int own_rows,
+                                       int2 own_row) {
   const int thread = threadIdx.x - 32;
-  constexpr int kMine = ceil_div(E::kRowBytes / 16, kFfnGatherThreads);
+  // A row is kChunks of 16 bytes in a unit; this thread brings the same one of every kStep-th row.
+  constexpr int kChunks = 8 * E::kUpBlocks, kStep = kFfnGatherThreads / kChunks,
+                kMine = ceil_div(E::kRows, kStep);
+  const int chunk = thread % kChunks, first_row = thread / kChunks;
   const int k_blocks = a.hidden / kScaleGroup, h_blocks = a.intermediate / kScaleGroup;
-  const int d_begin = E::down_begin(s, a), d_end = E::down_end(s, a);
-  const int which = thread - (kFfnGatherThreads - kScaleThreads);
+  const int scale = thread - (kFfnGatherThreads - 2 * E::kUpBlocks);  // of a unit's, or negative
   RingCursor<E::config.stages> unit;
   RingCursor<kFfnItemSlots> item;
   unit.phase = 1;
-  const auto arrive = [&](int slot) {
-    copy_async_arrive(s.full(slot));
-    if (E::kWhole && which >= 0) mbarrier_arrive(s.full(slot));
-  };
 
-  for (;; item.next()) {
-    mbarrier_wait(s.item_full(item.slot), item.phase);
-    const ItemHead h = *E::head(s, item.slot);
-    if (h.rows == kNoMoreItems) break;
-    const int num_rows = E::num_rows(a, h);
-    u32 from[kMine];  // the row's token, then its place in units of 16 bytes (32 bits reach 64 GB)
-    int2 row{};
-    if constexpr (E::kWhole) {
-      find_rows(*s.routing, *p, h, E::rows(s, item.slot));
-    } else {
-      const Row* rows = h.rows == kOwnedItem ? a.head + h.expert * kHeadRows : a.rows + h.row0;
-      // Of an owned item the rows are asked for before their number is known: what lies behind
-      // them is not used.
-#pragma unroll
-      for (int i = 0; i < kMine; ++i)
-        from[i] = load_cg(&rows[min((thread + i * kFfnGatherThreads) / 8, E::kRows - 1)].token);
-      row = load_cg(reinterpret_cast<const int2*>(rows + min(thread, E::kRows - 1)));
-      if (thread < E::kRows) *reinterpret_cast<int2*>(E::rows(s, item.slot) + thread) = row;
+  for (bool own = s.owner;; own = false, item.next()) {
+    ItemHead h = s.own;
+    h.rows = min(own_rows, E::kRows);
+    if (!own) {
+      mbarrier_wait(s.item_full(item.slot), item.phase);
+      h = *E::head(s, item.slot);
+      if (h.rows == kNoMoreItems) break;
+      own_row = load_cg(reinterpret_cast<const int2*>(a.rows + h.row0 + min(thread, E::kRows - 1)));
     }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(s.rows_full(item.slot));
+    const int num_rows = h.rows;
+    Row* rows = E::rows(s, item.slot);
+    if (thread < E::kRows) *reinterpret_cast<int2*>(rows + thread) = own_row;
+    named_barrier(kGatherers, kFfnGatherThreads);
+    if (thread % 32 == 0) mbarrier_arrive(s.rows_full(item.slot));
 
-    if (num_rows == 0) {
-      for (int u = 0; u < E::prefilled(s, a, h.slice); ++u, unit.next()) arrive(unit.slot);
+    const int early = own ? s.early : 0;
+    if (num_rows == 0) {  // what was requested in vain; only of an owned item
+#pragma unroll 1
+      for (int u = early; u < E::prefilled(s, a); ++u, unit.next())
+        copy_async_arrive(s.full(unit.slot));
     } else {
-      if constexpr (E::kWhole)
-        quantise_up_units<E>(s, a, *p, h, E::rows(s, item.slot), unit);
-      else
-        copy_up_units<E>(s, a, h, num_rows, from, row.x, unit);
-
       const int groups = E::groups(a, h.slice), h_block = h.slice * E::kGroups;
+      const float* row_scale =
+          thread < num_rows ? a.rows_scale + static_cast<long long>(own_row.x) * k_blocks : nullptr;
+      const float* up_scale =
+          a.scale13 + (static_cast<long long>(h.expert) * 2 * h_blocks + h_block) * k_blocks +
+          static_cast<long long>(scale & 1) * h_blocks * k_blocks;
+
+      int n = 0;
+#pragma unroll 1
+      for (int k = 0; k < k_blocks; k += E::kUpBlocks)
+#pragma unroll 1
+        for (int g = 0; g < groups; ++g, ++n) {
+          const bool in_ring = n >= early;
+          const int place = in_ring ? unit.slot : E::config.stages + n;
+          if (in_ring) mbarrier_wait(s.empty(unit.slot), unit.phase);
+          if (g == 0) {  // the tile's rows serve all groups of this k
+            if (k + chunk / 8 < k_blocks) {
+              const u32 to = s.ring + E::rows_at(place, chunk / 8);
+              const auto* from = a.rows_q + k * kScaleGroup + chunk * 16;
+#pragma unroll
+              for (int i = 0; i < kMine; ++i) {  // tokens from shared memory: registers are scarce
+                const int row = first_row + i * kStep;
+                if (row < num_rows)
+                  copy_async_16(to + row * kScaleGroup + ((chunk % 8) ^ (row % 8)) * 16,
+                                from + static_cast<long long>(rows[row].token) * a.hidden);
+              }
+            }
+            if (row_scale)
+#pragma unroll
+              for (int j = 0; j < E::kUpBlocks; ++j)
+                if (k + j < k_blocks)
+                  copy_async_4(s.ring + E::row_scales_at(place, j) + thread * 4, row_scale + k + j);
+          }
+          if (scale >= 0 && k + scale / 2 < k_blocks)
+            copy_async_4(s.ring + E::weight_scales_at(place, scale / 2) + scale % 2 * 4,
+                         up_scale + static_cast<long long>(g) * k_blocks + k + scale / 2);
+          copy_async_arrive(s.full(in_ring ? unit.slot : kFfnMaxStages + n));
+          if (in_ring) unit.next();
+        }
+
       const float* down_scale =
           a.scale2 + static_cast<long long>(h.expert) * k_blocks * h_blocks + h_block;
-      for (int d = d_begin; d < d_end; ++d)
+#pragma unroll 1
+      for (int d = E::down_begin(s, a); d < E::down_end(s, a); ++d)
+#pragma unroll 1
         for (int g = 0; g < groups; ++g, unit.next()) {
           mbarrier_wait(s.empty(unit.slot), unit.phase);
-          const int block = d * (kFfnUnitCols / kScaleGroup) +
-                            which;  // of 128 output columns; the last may be missing
-          if (which >= 0 && block < k_blocks)
-            copy_async_4(s.ring + E::layout.scales_w + (unit.slot * 2 + which) * 4,
+          // Of 128 output columns; the last may be missing.
+          const int block = d * (kFfnUnitCols / kScaleGroup) + scale;
+          if (scale >= 0 && scale < 2 && block < k_blocks)
+            copy_async_4(s.ring + E::weight_scales_at(unit.slot, 0) + scale * 4,
                          down_scale + static_cast<long long>(block) * h_blocks + g);
-          arrive(unit.slot);
+          copy_async_arrive(s.full(unit.slot));
         }
     }
     __syncwarp();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(s.item_empty(item.slot));
+    if (thread % 32 == 0) mbarrier_arrive(s.item_empty(item.slot));
   }
 }
 

@@ -9,23 +9,22 @@
 #include "base/error.hpp"
 #include "kernels/device_code.hpp"
 #include "kernels/ffn/space.hpp"
-#include "kernels/ffn/whole.h"
+#include "kernels/prepare/state.h"
 
 namespace ramp {
 namespace {
 
 // "ffn-f1-r8-c256-...", or "ffn-menu6-<occupancy>-<rows>..." where labels would make a long name.
-std::string program_name(std::span<const FfnConfig> menu, FfnForm form) {
-  const std::string kernel = form == FfnForm::kWhole ? "whole" : "ffn";
-  if (menu.size() == 1) return kernel + "-" + ffn_label(menu[0]);
-  std::string name = fmt::format("{}-menu{}-{}", kernel, menu.size(), ffn_occupancy(menu[0]));
+std::string program_name(std::span<const FfnConfig> menu) {
+  if (menu.size() == 1) return "ffn-" + ffn_label(menu[0]);
+  std::string name = fmt::format("ffn-menu{}-{}", menu.size(), ffn_occupancy(menu[0]));
   for (const FfnConfig& c : menu) name += fmt::format("-{}", c.rows);
   return name;
 }
 
 }  // namespace
 
-void require_legal_menu(std::span<const FfnConfig> menu, FfnForm form) {
+void require_legal_menu(std::span<const FfnConfig> menu) {
   const char* next = "make the plan again with `ramp tune`";
   if (menu.empty() || menu.size() > kMaxMenu)
     throw Error("menu", fmt::format("{} entries", menu.size()),
@@ -33,9 +32,6 @@ void require_legal_menu(std::span<const FfnConfig> menu, FfnForm form) {
   for (std::size_t i = 0; i < menu.size(); ++i) {
     if (const char* why = ffn_refusal(menu[i]))
       throw Error(fmt::format("menu/{}", i), ffn_label(menu[i]), why, next);
-    if (const char* why = form == FfnForm::kWhole ? ffn_whole_refusal(menu[i]) : nullptr)
-      throw Error(fmt::format("menu/{}", i), ffn_label(menu[i]) + " in one launch", why,
-                  "run this menu in two launches");
     if (ffn_occupancy(menu[i]) != ffn_occupancy(menu[0]))
       throw Error(fmt::format("menu/{}", i),
                   fmt::format("{} ({})", ffn_label(menu[i]), ffn_occupancy(menu[i])),
@@ -49,24 +45,25 @@ void require_legal_menu(std::span<const FfnConfig> menu, FfnForm form) {
   }
 }
 
-int menu_prefill(std::span<const FfnConfig> menu) {
-  int units = kFfnMaxStages;
-  for (const FfnConfig& c : menu) units = std::min(units, c.stages);
-  return units;
+int deepest_prefill(std::span<const FfnConfig> menu, int hidden) {
+  int ring = kFfnMaxStages, early = kFfnMaxEarly;
+  for (const FfnConfig& c : menu) {
+    ring = std::min(ring, c.stages);
+    early = std::min(early, ffn_early(c));
+  }
+  const FfnConfig& any = menu[0];
+  const int up = ffn_up_units(any, hidden),
+            down = ceil_div(hidden, kFfnUnitCols) / any.split;  // the block that has fewest
+  return std::min(up >= early ? ring + early : ring, up + down);
 }
 
-bool has_whole_form(std::span<const FfnConfig> menu) {
-  return std::none_of(menu.begin(), menu.end(), ffn_whole_refusal);
-}
-
-int menu_shared_bytes(std::span<const FfnConfig> menu, FfnForm form) {
+int menu_shared_bytes(std::span<const FfnConfig> menu) {
   int bytes = 0;
   for (const FfnConfig& c : menu) bytes = std::max(bytes, ffn_shared_bytes(c));
-  return bytes + (form == FfnForm::kWhole ? kFfnRoutingBytes : 0);
+  return bytes;
 }
 
-std::string ffn_source(std::span<const FfnConfig> menu, FfnForm form) {
-  const bool whole = form == FfnForm::kWhole;
+std::string ffn_source(std::span<const FfnConfig> menu) {
   std::string entries;
   for (const FfnConfig& c : menu) entries += fmt::format("    {},\n", ffn_literal(c));
   return fmt::format(
@@ -77,35 +74,33 @@ std::string ffn_source(std::span<const FfnConfig> menu, FfnForm form) {
       "extern \"C\" __global__ __launch_bounds__(ramp::kFfnThreads, 1) void {}(\n"
       "    const __grid_constant__ ramp::FfnArgs args,\n"
       "    const __grid_constant__ ramp::TensorMap w13,\n"
-      "    const __grid_constant__ ramp::TensorMap w2{}) {{\n"
-      "  ramp::ffn<ramp::kMenu, {}, {}>(args, &w13, &w2, {});\n"
+      "    const __grid_constant__ ramp::TensorMap w2) {{\n"
+      "  ramp::ffn<ramp::kMenu, {}>(args, &w13, &w2);\n"
       "}}\n",
-      entries, kFfnKernelName, whole ? ",\n    const __grid_constant__ ramp::PrepareArgs call" : "",
-      menu.size(), whole, whole ? "&call" : "nullptr");
+      entries, kFfnKernelName, menu.size());
 }
 
-gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu, FfnForm form) {
-  require_legal_menu(menu, form);
-  return device_request(program_name(menu, form), ffn_source(menu, form));
+gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu) {
+  require_legal_menu(menu);
+  return device_request(program_name(menu), ffn_source(menu));
 }
 
-void require_clean_ffn(const gpu::Cubin& cubin, std::span<const FfnConfig> menu, FfnForm form) {
-  require_legal_menu(menu, form);
-  require_clean(cubin, program_name(menu, form), kFfnKernelName, kFfnLaunchRegisters);
+void require_clean_ffn(const gpu::Cubin& cubin, std::span<const FfnConfig> menu) {
+  require_legal_menu(menu);
+  require_clean(cubin, program_name(menu), kFfnKernelName, kFfnLaunchRegisters);
 }
 
-FfnProgram::FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu, FfnForm form)
+FfnProgram::FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu)
     : menu_(std::move(menu)),
-      form_(form),
-      shared_bytes_(menu_shared_bytes(menu_, form)),
-      module_((require_clean_ffn(cubin, menu_, form), cubin.bytes), program_name(menu_, form)),
+      shared_bytes_(menu_shared_bytes(menu_)),
+      module_((require_clean_ffn(cubin, menu_), cubin.bytes), program_name(menu_)),
       kernel_(module_.kernel(kFfnKernelName)) {
   registers_ = cubin.find(kFfnKernelName)->registers;
   kernel_.set_max_dynamic_smem(shared_bytes_);
 }
 
 void FfnProgram::launch(const FfnArgs& args, const FfnWeightMaps& maps, int blocks,
-                        gpu::CUstream stream, const PrepareArgs* call) const {
+                        gpu::CUstream stream) const {
   gpu::LaunchConfig config;
   const int split = menu_[0].split;
   config.grid[0] = static_cast<unsigned>(blocks / split * split);
@@ -114,10 +109,7 @@ void FfnProgram::launch(const FfnArgs& args, const FfnWeightMaps& maps, int bloc
   config.smem = static_cast<unsigned>(shared_bytes_);
   config.stream = stream;
   config.programmatic = true;
-  if (form_ == FfnForm::kWhole)
-    kernel_(config, args, maps.w13, maps.w2, *call);
-  else
-    kernel_(config, args, maps.w13, maps.w2);
+  kernel_(config, args, maps.w13, maps.w2);
 }
 
 }  // namespace ramp

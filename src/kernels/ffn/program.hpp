@@ -18,22 +18,16 @@
 namespace ramp {
 
 struct FfnArgs;  // kernels/prepare/state.h
-struct PrepareArgs;
-
-// Whether `prepare` runs before, or the launch is the whole layer (whole.h).
-enum class FfnForm { kAfterPrepare, kWhole };
 
 // Throws Error naming the entry and the knob when these configurations can't share a kernel.
-void require_legal_menu(std::span<const FfnConfig> menu, FfnForm form = FfnForm::kAfterPrepare);
+void require_legal_menu(std::span<const FfnConfig> menu);
 
-// Whether every entry can be in a menu that runs the whole layer.
-bool has_whole_form(std::span<const FfnConfig> menu);
-
-// Weight units that may be requested before the entry is known: the smallest ring.
-int menu_prefill(std::span<const FfnConfig> menu);
+// Weight units that may be requested before the entry is known, in a layer of `hidden` columns: the
+// smallest ring's, and those that go through registers; at most all of an item.
+int deepest_prefill(std::span<const FfnConfig> menu, int hidden);
 
 // Dynamic shared memory of the launch, in bytes: the hungriest entry's.
-int menu_shared_bytes(std::span<const FfnConfig> menu, FfnForm form = FfnForm::kAfterPrepare);
+int menu_shared_bytes(std::span<const FfnConfig> menu);
 
 // Registers a thread at launch, before the warps trade them.
 constexpr int kFfnLaunchRegisters =
@@ -42,26 +36,22 @@ constexpr int kFfnLaunchRegisters =
 inline constexpr const char* kFfnKernelName = "ramp_ffn";
 
 // The one translation unit of a menu.
-std::string ffn_source(std::span<const FfnConfig> menu, FfnForm form = FfnForm::kAfterPrepare);
-gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu,
-                                FfnForm form = FfnForm::kAfterPrepare);
+std::string ffn_source(std::span<const FfnConfig> menu);
+gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu);
 
 // Throws Error when the code is not as fast as written (see require_clean).
-void require_clean_ffn(const gpu::Cubin& cubin, std::span<const FfnConfig> menu,
-                       FfnForm form = FfnForm::kAfterPrepare);
+void require_clean_ffn(const gpu::Cubin& cubin, std::span<const FfnConfig> menu);
 
 // Loaded into the context that was current when it was made.
 class FfnProgram {
  public:
   // Throws Error when the cubin has defects.
-  FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu,
-             FfnForm form = FfnForm::kAfterPrepare);
+  FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu);
 
   // `blocks` stay for the whole launch, so no more than the GPU holds at once: one an SM (fewer
-  // where they don't fill the last cluster).  call: what `prepare` would get; only of a program
-  // that is the whole layer.
-  void launch(const FfnArgs& args, const FfnWeightMaps& maps, int blocks, gpu::CUstream stream,
-              const PrepareArgs* call = nullptr) const;
+  // where they don't fill the last cluster).
+  void launch(const FfnArgs& args, const FfnWeightMaps& maps, int blocks,
+              gpu::CUstream stream) const;
 
   const std::vector<FfnConfig>& menu() const { return menu_; }
   int registers() const { return registers_; }
@@ -69,7 +59,6 @@ class FfnProgram {
 
  private:
   std::vector<FfnConfig> menu_;
-  FfnForm form_;
   int registers_ = 0, shared_bytes_ = 0;
   gpu::Module module_;
   gpu::Kernel kernel_;

@@ -3,44 +3,64 @@
 // on.
 #pragma once
 
-#include "kernels/ffn/whole.h"
+#include "kernels/ffn/config.h"
 #include "kernels/hopper/wgmma.cuh"
+#include "kernels/prepare/state.h"
 
 namespace ramp {
 
 struct alignas(64) TensorMap {
   u64 opaque[16];
 };
-
-// kOneWarpgroup + 0 and + 1; the last two only where the whole layer is one launch.
-enum NamedBarrier { kAllConsumers = 1, kOneWarpgroup = 2, kRouters = 4, kRouted = 5 };
-
-// Addresses in shared memory that hold for every entry.
-struct FfnShared {
-  u32 ring;             // weight units, on 1,024 bytes
-  u32 barriers;         // full, empty, item_full, item_empty, rows_full
-  char* base;           // generic address of `ring`
-  u32 rank;             // of this block in its cluster
-  FfnRouting* routing;  // only where the whole layer is one launch
-
-  __device__ u32 full(int s) const { return barriers + s * 8; }
-  __device__ u32 empty(int s) const { return barriers + (kFfnMaxStages + s) * 8; }
-  __device__ u32 item_full(int i) const { return barriers + (2 * kFfnMaxStages + i) * 8; }
-  __device__ u32 item_empty(int i) const {
-    return barriers + (2 * kFfnMaxStages + kFfnItemSlots + i) * 8;
-  }
-  __device__ u32 rows_full(int i) const {
-    return barriers + (2 * kFfnMaxStages + 2 * kFfnItemSlots + i) * 8;
-  }
-  __device__ u32 sums_full() const {
-    return barriers + (2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8;
-  }
-  __device__ u32 middle_full() const { return sums_full() + 8; }
-  __device__ u32 claim(int i) const { return sums_full() + 16 + i * 8; }
-  __device__ u32 claimed(int i) const {
-    return claim(kFfnClaimSlots) + i * 4;
-  }  // the items themselves, an int each
+struct FfnMaps {
+  const TensorMap *w13, *w2;
 };
+
+// kOneWarpgroup + 0 and + 1.
+enum NamedBarrier { kAllConsumers = 1, kOneWarpgroup = 2, kGatherers = 4 };
+
+// What everybody in the block needs to know of an item.
+struct ItemHead {
+  int expert, slice;
+  int rows;  // of the tile, or kNoMoreItems
+  int row0;  // first row, in the order grouped by expert
+};
+constexpr int kNoMoreItems = -1;
+
+// Addresses in shared memory, and what a block knows of itself: the same for every entry.
+struct FfnShared {
+  u32 ring;      // weight units, on 1,024 bytes
+  u32 barriers;  // full, empty, early_full, early_empty, item_full, item_empty, rows_full
+  char* base;    // generic address of `ring`
+  u32 rank;      // of this block in its cluster
+  bool owner;    // of a first item, which is `own` but for its rows
+  ItemHead own;
+  int early;  // units of it that go through registers
+
+  // full(kFfnMaxStages + u): the rows of early unit u, whose weights are in registers.
+  __device__ u32 full(int s) const { return barriers + s * 8; }
+  __device__ u32 empty(int s) const { return full(kFfnMaxStages + kFfnMaxEarly + s); }
+  __device__ u32 early_full(int u) const { return empty(kFfnMaxStages + u); }
+  __device__ u32 early_empty(int u) const { return early_full(kFfnMaxEarly + u); }
+  __device__ u32 item_full(int i) const { return early_empty(kFfnMaxEarly + i); }
+  __device__ u32 item_empty(int i) const { return item_full(kFfnItemSlots + i); }
+  __device__ u32 rows_full(int i) const { return item_empty(kFfnItemSlots + i); }
+  __device__ u32 exchange_full(int i) const { return rows_full(kFfnItemSlots + i); }
+  __device__ u32 claim(int i) const { return exchange_full(kFfnExchanges + i); }
+  __device__ u32 claimed(int i) const {  // the items themselves, an int each
+    return claim(kFfnClaimSlots) + i * 4;
+  }
+  // Whether the routing is known: the weights' first copies keep their pace until then.  The
+  // barriers lie below the ring: a signed distance.
+  __device__ volatile int* known() const {
+    return reinterpret_cast<volatile int*>(base + static_cast<int>(claimed(kFfnClaimSlots) - ring));
+  }
+};
+static_assert((2 * kFfnMaxStages + 3 * kFfnMaxEarly + 3 * kFfnItemSlots + kFfnExchanges +
+               kFfnClaimSlots) *
+                      8 +
+                  (kFfnClaimSlots + 1) * 4 <=
+              kFfnBarrierBytes);
 
 // A place in a ring of kDepth and the phase that a wait there looks for.
 template <int kDepth>
@@ -52,25 +72,29 @@ struct RingCursor {
   }
 };
 
-// What everybody in the block needs to know of an item.
-struct ItemHead {
-  int expert, slice;
-  int rows;  // of the tile, or one of:
-  int row0;  // first row, in the order grouped by expert
+// What the entries of a menu have in common before it is known which of them runs.
+struct MenuStart {
+  int ring = kFfnMaxStages, early = kFfnMaxEarly;
 };
-constexpr int kOwnedItem =
-    0;  // the block's first item, published before the routing is known: rows = min(n_e, tile);
-        // they stand in `head`, and if there are none the units requested so far are dropped
-constexpr int kNoMoreItems = -1;
+template <int kEntries>
+constexpr MenuStart menu_start(const FfnConfig (&menu)[kEntries]) {
+  MenuStart start;
+  for (const FfnConfig& c : menu) {
+    if (c.stages < start.ring) start.ring = c.stages;
+    if (ffn_early(c) < start.early) start.early = ffn_early(c);
+  }
+  return start;
+}
 
-// kIsWhole: the launch is the whole layer, else `prepare` ran before.
-template <FfnConfig kConfig, bool kIsWhole>
+template <FfnConfig kConfig, MenuStart kStart>
 struct FfnEntry {
-  static constexpr bool kWhole = kIsWhole;
   static constexpr FfnConfig config = kConfig;
-  static constexpr FfnLayout layout = ffn_layout(kConfig);
+  static constexpr int kEarly = kStart.early;
+  static constexpr FfnLayout layout = ffn_layout(kConfig, kEarly);
   static constexpr int kRows = kConfig.rows;
+  static constexpr int kSplit = kConfig.split;
   static constexpr int kGroups = ffn_groups(kConfig);
+  static constexpr int kUpBlocks = kSplit;  // 128-blocks of d in an up unit
   static constexpr int kRowBytes =
       kRows * kScaleGroup;  // of one 128-column block of the tile's rows
 
@@ -80,25 +104,19 @@ struct FfnEntry {
   __device__ static Row* rows(const FfnShared& s, int i) {
     return reinterpret_cast<Row*>(head(s, i) + 1);
   }
-  // Units of its own item that a block asks for before it knows the routing.
-  __device__ static int prefilled(const FfnShared& s, const FfnArgs& a, int slice) {
-    return min(a.prefill, groups(a, slice) * (up_end(s, a) - up_begin(s, a)));
+  // Where a unit's rows and scales lie, of 128-block j of d; `place` is a slot, or config.stages +
+  // u for early unit u.
+  __device__ static int rows_at(int place, int j) {
+    return layout.rows + (place * kUpBlocks + j) * kRowBytes;
   }
-  // Rows of the tile: for an owned item each thread looks the count up for itself, one latency for
-  // all.
-  __device__ static int num_rows(const FfnArgs& a, const ItemHead& h) {
-    if constexpr (kWhole) return h.rows;  // known before any item is published
-    return h.rows == kOwnedItem ? min(load_cg(a.counts + h.expert), kRows) : h.rows;
+  __device__ static int row_scales_at(int place, int j) {
+    return layout.scales_x + (place * kUpBlocks + j) * kRows * 4;
   }
-  static constexpr int kSplit = kConfig.split;
-  // This block's blocks of d: 128 columns each of the up projection's input, 256 each of the
-  // output.
-  __device__ static int up_begin(const FfnShared& s, const FfnArgs& a) {
-    return ffn_part(a.hidden / kScaleGroup, s.rank, kSplit);
+  __device__ static int weight_scales_at(int place, int j) {
+    return layout.scales_w + (place * kUpBlocks + j) * 8;
   }
-  __device__ static int up_end(const FfnShared& s, const FfnArgs& a) {
-    return ffn_part(a.hidden / kScaleGroup, s.rank + 1, kSplit);
-  }
+
+  // This block's 256-blocks of the output's columns.
   __device__ static int down_begin(const FfnShared& s, const FfnArgs& a) {
     return ffn_part(ceil_div(a.hidden, kFfnUnitCols), s.rank, kSplit);
   }
@@ -107,8 +125,29 @@ struct FfnEntry {
   }
   // 128-blocks of h in a slice; the last slice may be short.
   __device__ static int groups(const FfnArgs& a, int slice) {
+    if constexpr (kGroups == 1) return 1;
     return min(kGroups, a.intermediate / kScaleGroup - slice * kGroups);
   }
+  // An item's units: `up` of them, then `down`.
+  __device__ static int up_units(const FfnArgs& a, int slice) {
+    return ffn_up_units(config, a.hidden) * groups(a, slice);
+  }
+  __device__ static int down_units(const FfnShared& s, const FfnArgs& a, int slice) {
+    return (down_end(s, a) - down_begin(s, a)) * groups(a, slice);
+  }
+  // Units of its own item that a block asks for before it knows the routing; the first s.early of
+  // them go through registers, the others stand in the ring.
+  __device__ static int prefilled(const FfnShared& s, const FfnArgs& a) {
+    const int slice = s.own.slice;
+    return min(a.prefill, up_units(a, slice) + down_units(s, a, slice));
+  }
 };
+
+// Early units of a launch: all that the menu has, or none if the ring alone holds the prefill.
+template <class E>
+__device__ __forceinline__ int early_units(const FfnArgs& a, MenuStart start) {
+  const bool deep = a.prefill > start.ring && ffn_up_units(E::config, a.hidden) >= start.early;
+  return deep ? start.early : 0;
+}
 
 }  // namespace ramp

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "kernels/ffn/whole.h"
 
 namespace ramp {
 
@@ -92,7 +91,7 @@ std::vector<FfnConfig> ffn_space() {
         if (ffn_refusal(c) == nullptr) space.push_back(c);
       }
   };
-  for (int split : {1, 2, 4})
+  for (int split : kFfnSplits)
     for (int cols : {256, 512})
       for (int rows : {8, 16, 24, 32, 40, 48, 64}) {
         FfnConfig c{.rows = rows, .cols = cols, .split = split};
@@ -109,11 +108,6 @@ std::vector<FfnConfig> ffn_space() {
           // expert is empty must be able to take others': claimed only.
           if (two >= 3) add(c, 2, two, {1});
           if (one > two && one >= 2) add(c, 1, one, {1});
-          // One launch keeps the routing where the second buffer would be.
-          c.stages = two, c.staging = 2;
-          const bool crowded = ffn_whole_refusal(c) != nullptr;
-          c.staging = 1;
-          if (one == two && crowded && !ffn_whole_refusal(c)) add(c, 1, two, {1});
         }
       }
   return space;

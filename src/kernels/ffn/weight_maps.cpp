@@ -38,14 +38,14 @@ void require_ffn_shape(const LocalShape& shape) {
   require_blocks("shape/intermediate", shape.intermediate);
 }
 
-gpu::TensorMapSpec w13_map_spec(const LocalShape& shape, std::uint64_t w13) {
+gpu::TensorMapSpec w13_map_spec(const LocalShape& shape, std::uint64_t w13, int split) {
   const std::uint64_t d = shape.hidden, h = shape.intermediate;
   gpu::TensorMapSpec spec;
   spec.rank = 4;
   spec.address = w13;
   spec.dims = {d, h, 2, static_cast<std::uint64_t>(shape.experts)};
   spec.strides_bytes = {d, h * d, 2 * h * d};
-  spec.box = {kScaleGroup, kScaleGroup, 2, 1};
+  spec.box = {kScaleGroup, static_cast<std::uint32_t>(kScaleGroup / split), 2, 1};
   spec.swizzle = gpu::Swizzle::k128B;
   spec.promotion = gpu::L2Promotion::k128B;
   return spec;
@@ -64,9 +64,10 @@ gpu::TensorMapSpec w2_map_spec(const LocalShape& shape, std::uint64_t w2) {
   return spec;
 }
 
-FfnWeightMaps make_weight_maps(const LocalShape& shape, std::uint64_t w13, std::uint64_t w2) {
+FfnWeightMaps make_weight_maps(const LocalShape& shape, std::uint64_t w13, std::uint64_t w2,
+                               int split) {
   require_ffn_shape(shape);
-  return {gpu::make_tensor_map(w13_map_spec(shape, w13), "weights/w13"),
+  return {gpu::make_tensor_map(w13_map_spec(shape, w13, split), "weights/w13"),
           gpu::make_tensor_map(w2_map_spec(shape, w2), "weights/w2")};
 }
 

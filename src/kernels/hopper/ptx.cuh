@@ -15,6 +15,17 @@ __device__ __forceinline__ u32 smem_u32(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
 }
 
+// A value that is the same in the whole warp, told to the compiler: what is computed from it, such
+// as matrix descriptors, stays in uniform registers, where wgmma wants them.
+__device__ __forceinline__ int uniform(int v) { return __shfl_sync(~0u, v, 0); }
+
+// Nanoseconds, in steps of 32.
+__device__ __forceinline__ u64 global_ns() {
+  u64 ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+  return ns;
+}
+
 // ---- programmatic dependent launch -------------------------------------------------------------
 // The next kernel of the stream may start; no fence.
 __device__ __forceinline__ void launch_dependents() {
@@ -37,11 +48,6 @@ __device__ __forceinline__ void take_registers() {
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
-// Counts as one of `threads` and goes on.
-__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 // ---- mbarrier ----------------------------------------------------------------------------------
 __device__ __forceinline__ void mbarrier_init(u32 bar, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
@@ -112,12 +118,6 @@ __device__ __forceinline__ void tma_load_4d(u32 to, const void* map, u32 bar, in
       "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
       : "memory");
 }
-// The same boxes into L2 only.
-__device__ __forceinline__ void tma_prefetch_4d(const void* map, int c0, int c1, int c2, int c3) {
-  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(map),
-               "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-               : "memory");
-}
 // 16 bytes around L1: routed rows were written by another SM a moment ago.
 __device__ __forceinline__ void copy_async_16(u32 to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
@@ -150,20 +150,15 @@ __device__ __forceinline__ void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// What other blocks wrote becomes visible to this thread's bulk reductions.
-__device__ __forceinline__ void fence_proxy_async_global() {
-  asm volatile("fence.proxy.async.global;" ::: "memory");
-}
-
-__device__ __forceinline__ void store_shared_16(u32 to, float a, float b, float c, float d) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d)
-               : "memory");
-}
-__device__ __forceinline__ void store_shared_8(u32 to, u32 a, u32 b) {
-  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
-}
 __device__ __forceinline__ void store_shared_4(u32 to, u32 v) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
+}
+__device__ __forceinline__ void store_shared_2(u32 to, u16 v) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(to), "h"(v) : "memory");
+}
+__device__ __forceinline__ void store_shared_1(u32 to, u16 v) {  // the low byte
+  asm volatile("{ .reg .b8 b; cvt.u8.u16 b, %1; st.shared.b8 [%0], b; }" ::"r"(to), "h"(v)
+               : "memory");
 }
 
 // ---- clusters ----------------------------------------------------------------------------------
@@ -178,12 +173,11 @@ __device__ __forceinline__ u32 map_to_rank(u32 smem, u32 rank) {
   return mapped;
 }
 // Stores into another block's shared memory; the bytes count on that block's barrier.
-__device__ __forceinline__ void store_async_16(u32 to, u32 bar, float a, float b, float c,
-                                               float d) {
+__device__ __forceinline__ void store_async_8(u32 to, u32 bar, float a, float b) {
   asm volatile(
-      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
-      "[%5];" ::"r"(to),
-      "f"(a), "f"(b), "f"(c), "f"(d), "r"(bar)
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::
+          "r"(to),
+      "f"(a), "f"(b), "r"(bar)
       : "memory");
 }
 __device__ __forceinline__ void store_async_4(u32 to, u32 bar, u32 v) {
@@ -219,6 +213,14 @@ __device__ __forceinline__ void store_matrix_x4_trans(u32 to, u32 a, u32 b, u32 
                "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
 }
+// Four 8x8 matrices of b16: lane i gives the address of row i%8 of matrix i/8, and gets of each
+// matrix the two elements 2(i%4) of row i/4.
+__device__ __forceinline__ void load_matrix_x4(u32 (&to)[4], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from)
+               : "memory");
+}
 // {low, high} as bf16, round to nearest even.
 __device__ __forceinline__ u32 pack_bf16(float low, float high) {
   u32 packed;
@@ -230,19 +232,6 @@ __device__ __forceinline__ u16 pack_e4m3(float low, float high) {
   u16 packed;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(high), "f"(low));
   return packed;
-}
-
-// ---- counters between blocks -------------------------------------------------------------------
-// Adds after everything that this block did before its last barrier.
-__device__ __forceinline__ void add_release(int* to, int value) {
-  asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
-}
-// Waits until the counter is there, and sees what was done before it was raised.
-__device__ __forceinline__ void wait_for_count(const int* counter, int count) {
-  int now;
-  do {
-    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
-  } while (now < count);
 }
 
 // ---- loads that skip L1 ------------------------------------------------------------------------

@@ -160,11 +160,12 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
     s.tiles = tiles[choice];
     s.claim = 0;
     s.rows = total;
-    s.passes += 1;
-    s.foreign += skipped_sum[0];
-    s.padded += skipped_sum[1];
-    s.invalid += skipped_sum[2];
-    s.entry_runs[choice] += 1;
+    // Nothing comes back from these: to read and write costs a latency that the layer waits for.
+    atomicAdd(&s.passes, 1u);
+    atomicAdd(&s.entry_runs[choice], 1u);
+    if (skipped_sum[0]) atomicAdd(&s.foreign, static_cast<unsigned>(skipped_sum[0]));
+    if (skipped_sum[1]) atomicAdd(&s.padded, static_cast<unsigned>(skipped_sum[1]));
+    if (skipped_sum[2]) atomicAdd(&s.invalid, static_cast<unsigned>(skipped_sum[2]));
   }
 
   if (a.ready_counts) {
@@ -204,23 +205,34 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
   }
 }
 
-// Quantises the rows and clears the output of the same columns.
-__device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, int blocks) {
+// Quantises the rows and clears the output of the same columns.  `meanwhile` is done while the
+// first row is on its way.
+template <class Meanwhile>
+__device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, int blocks,
+                                              const Meanwhile& meanwhile) {
   const int groups = a.hidden_size / kScaleGroup, lane16 = threadIdx.x % 16;
   const long long all = static_cast<long long>(a.tokens) * groups;
   const long long step = static_cast<long long>(blocks) * (kPrepareThreads / 16);
-  for (long long g = static_cast<long long>(block) * (kPrepareThreads / 16) + threadIdx.x / 16;
-       g - (threadIdx.x / 16) % 2 < all; g += step) {  // both halves of a warp stay until the later
-                                                       // is done: the shuffles name them all
+  long long g = static_cast<long long>(block) * (kPrepareThreads / 16) + threadIdx.x / 16;
+  const auto load = [&](long long of) {
+    return of < all
+               ? load_cg(reinterpret_cast<const int4*>(a.hidden + of * kScaleGroup + lane16 * 8))
+               : int4{};
+  };
+  int4 row = load(g);
+  meanwhile();
+  for (; g - (threadIdx.x / 16) % 2 < all; g += step) {
+    // Both halves of a warp stay until the later is done: the shuffles name them all.
+    const int4 next = load(g + step);
     const bool mine = g < all;
     const long long at = g * kScaleGroup + lane16 * 8;
-    const QuantisedEight q =
-        quantise_eight(mine ? load_cg(reinterpret_cast<const int4*>(a.hidden + at)) : int4{});
+    const QuantisedEight q = quantise_eight(row);
     if (mine) {
       *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
       if (lane16 == 0) a.rows_scale[g] = q.scale;
       *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
     }
+    row = next;
   }
 }
 
@@ -234,8 +246,9 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
     ramp::select(a, prepare_shared);
   } else {
     ramp::wait_for_dependencies();
-    ramp::quantise_rows(a, blockIdx.x - 1, gridDim.x - 1);
-    ramp::inspect_tokens(a, (blockIdx.x - 1) * ramp::kPrepareWarps + threadIdx.x / 32,
-                         (gridDim.x - 1) * ramp::kPrepareWarps);
+    ramp::quantise_rows(a, blockIdx.x - 1, gridDim.x - 1, [&] {
+      ramp::inspect_tokens(a, (blockIdx.x - 1) * ramp::kPrepareWarps + threadIdx.x / 32,
+                           (gridDim.x - 1) * ramp::kPrepareWarps);
+    });
   }
 }

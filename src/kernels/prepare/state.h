@@ -40,10 +40,6 @@ struct LayerState {
   int tiles;   // claimed tiles
   int claim;   // next item, counted up by the blocks
   int rows;    // token-expert pairs of this GPU
-  // Of the whole layer in one launch (ffn/whole.cuh); 0 between calls.
-  int cleared;         // blocks whose share of the output is zero
-  int whole_claim;     // next item
-  int left;            // blocks that are done
   unsigned passes;     // calls
   unsigned foreign;    // pairs of other GPUs
   unsigned padded;     // ids of -1
@@ -93,8 +89,8 @@ struct FfnArgs {
   int hidden;
   int intermediate;
   int owned_experts;
-  int prefill;   // units requested before the routing is known
-  int prefetch;  // units after these that are brought into L2 meanwhile
+  int prefill;  // units requested before the routing is known
+  int pace_ns;  // between two of them, of a block
 };
 
 }  // namespace ramp

@@ -18,6 +18,14 @@ using u64 = unsigned long long;
 
 inline u32 smem_u32(const void* p) { return emulator::shared_address(p); }
 
+// Nobody waits for a time here: it flies.
+inline u64 global_ns() {
+  static thread_local u64 now = 0;
+  return now += 1000000;
+}
+
+inline int uniform(int v) { return __shfl_sync(~0u, v, 0); }
+
 inline void launch_dependents() { emulator::launch_dependents(); }
 inline void wait_for_dependencies() { emulator::wait_for_dependencies(); }
 
@@ -26,9 +34,6 @@ void give_registers() {}
 template <int kRegisters>
 void take_registers() {}
 inline void named_barrier(int id, int threads) { emulator::named_barrier(id, threads); }
-inline void named_barrier_arrive(int id, int threads) {
-  emulator::named_barrier_arrive(id, threads);
-}
 
 // ---- mbarrier ----------------------------------------------------------------------------------
 inline void mbarrier_init(u32 bar, int arrivals) { emulator::barrier_init(bar, arrivals); }
@@ -82,7 +87,6 @@ inline void tma_load_3d(u32 to, const void* map, u32 bar, int c0, int c1, int c2
 inline void tma_load_4d(u32 to, const void* map, u32 bar, int c0, int c1, int c2, int c3, u64) {
   tma_load(to, map, bar, {c0, c1, c2, c3});
 }
-inline void tma_prefetch_4d(const void*, int, int, int, int) {}
 
 inline void copy_async_16(u32 to, const void* from) { emulator::copy_later(to, from, 16); }
 inline void copy_async_4(u32 to, const void* from) { emulator::copy_later(to, from, 4); }
@@ -104,25 +108,18 @@ inline void bulk_commit() { emulator::reductions_commit(); }
 inline void bulk_wait_read() { emulator::reductions_wait(false); }
 inline void bulk_wait() { emulator::reductions_wait(true); }
 inline void fence_proxy_async() {}
-inline void fence_proxy_async_global() {}
 
-inline void store_shared_16(u32 to, float a, float b, float c, float d) {
-  const float four[4] = {a, b, c, d};
-  std::memcpy(emulator::shared_pointer(to, 16), four, 16);
-}
-inline void store_shared_8(u32 to, u32 a, u32 b) {
-  const u32 two[2] = {a, b};
-  std::memcpy(emulator::shared_pointer(to, 8), two, 8);
-}
 inline void store_shared_4(u32 to, u32 v) { std::memcpy(emulator::shared_pointer(to, 4), &v, 4); }
+inline void store_shared_2(u32 to, u16 v) { std::memcpy(emulator::shared_pointer(to, 2), &v, 2); }
+inline void store_shared_1(u32 to, u16 v) { std::memcpy(emulator::shared_pointer(to, 1), &v, 1); }
 
 // ---- clusters ----------------------------------------------------------------------------------
 inline void cluster_sync() { emulator::cluster_barrier(); }
 inline u32 map_to_rank(u32 smem, u32 rank) { return emulator::address_in_rank(smem, rank); }
-inline void store_async_16(u32 to, u32 bar, float a, float b, float c, float d) {
-  emulator::land_later(to, bar, 16, [a, b, c, d](char* place) {
-    const float four[4] = {a, b, c, d};
-    std::memcpy(place, four, 16);
+inline void store_async_8(u32 to, u32 bar, float a, float b) {
+  emulator::land_later(to, bar, 8, [a, b](char* place) {
+    const float two[2] = {a, b};
+    std::memcpy(place, two, 8);
   });
 }
 inline void store_async_4(u32 to, u32 bar, u32 v) {
@@ -153,16 +150,21 @@ inline void store_matrix_x4_trans(u32 to, u32 a, u32 b, u32 c, u32 d) {
   const u32 fragment[] = {a, b, c, d};
   store_matrix_trans(to, fragment, 4);
 }
+// PTX ISA, "ldmatrix": matrix m's row r is at the address that lane 8m + r gives; lane l gets the 4
+// bytes l % 4 of row l / 4 of each.
+inline void load_matrix_x4(u32 (&to)[4], u32 from) {
+  const int lane = threadIdx.x % 32;
+  const std::uint64_t* all = emulator::exchange("ldmatrix", from);
+  u32 row_at[4];
+  for (int m = 0; m < 4; ++m) row_at[m] = static_cast<u32>(all[8 * m + lane / 4]);
+  for (int m = 0; m < 4; ++m)
+    std::memcpy(&to[m], emulator::shared_pointer(row_at[m] + static_cast<u32>(lane % 4) * 4, 4), 4);
+}
 inline u32 pack_bf16(float low, float high) {
   return to_bf16(low) | static_cast<u32>(to_bf16(high)) << 16;
 }
 inline u16 pack_e4m3(float low, float high) {
   return static_cast<u16>(to_e4m3(low) | to_e4m3(high) << 8);
-}
-
-inline void add_release(int* to, int value) { *to += value; }
-inline void wait_for_count(const int* counter, int count) {
-  emulator::wait_until([=] { return *counter >= count; }, "a counter of", static_cast<u64>(count));
 }
 
 template <class T>
