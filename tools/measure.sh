@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Measures on this machine's GPU what data/h200 holds, in eight minutes or so, one file a step:
 #
-#   tools/measure.sh OUT [STEP ...]      steps: check layer one-launch polymorphic select campaigns sanitizers; default: all
+#   tools/measure.sh OUT [STEP ...]      steps: check layer polymorphic select campaigns sanitizers; default: all
 #   tools/measure.sh --print [STEP ...]  the commands alone
 #
 # A step that fails or runs into its limit is said and the next one goes on.  RAMP names the program, build/ramp by default.
@@ -13,7 +13,7 @@ out=${1:-}
 [ -n "$out" ] || { sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2; }
 shift
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(check layer one-launch polymorphic select campaigns sanitizers)
+[ ${#steps[@]} -gt 0 ] || steps=(check layer polymorphic select campaigns sanitizers)
 print=
 if [ "$out" = --print ]; then
   print=yes out=OUT
@@ -37,28 +37,19 @@ run() {
 }
 
 # Entries among which `--policy best` takes the fastest: of each class what wins somewhere.
-two=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w2-dynamic-x2,f1-r8-c256-s6-w2-dynamic-x4,f1-r16-c256-s5-w2-dynamic
-two+=,f1-r16-c256-s5-w2-dynamic-x2,f1-r32-c256-s4-w2-dynamic-grouped,f1-r32-c256-s4-w1-dynamic-x2
-two+=,f1-r64-c256-s3-w1-dynamic-grouped,f1-r8-c512-s6-w2-dynamic,f1-r32-c512-s4-w2-dynamic-grouped
-one=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w1-dynamic-x2,f1-r8-c256-s6-w1-dynamic-x4,f1-r16-c256-s5-w2-dynamic
-one+=,f1-r16-c256-s5-w1-dynamic-x2,f1-r24-c256-s4-w2-dynamic-x2,f1-r32-c256-s4-w2-dynamic
+ten=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w2-dynamic-x2,f1-r8-c256-s6-w2-dynamic-x4,f1-r16-c256-s5-w2-dynamic
+ten+=,f1-r16-c256-s5-w2-dynamic-x2,f1-r32-c256-s4-w2-dynamic-grouped,f1-r32-c256-s4-w1-dynamic-x2
+ten+=,f1-r64-c256-s3-w1-dynamic-grouped,f1-r8-c512-s6-w2-dynamic,f1-r32-c512-s4-w2-dynamic-grouped
 six=f1-r8-c256-s6-w2-dynamic-x2,f1-r16-c256-s5-w2-dynamic-x2,f1-r24-c256-s4-w2-dynamic-x2,f1-r32-c256-s3-w2-dynamic-x2
 six+=,f1-r40-c256-s3-w1-dynamic-x2,f1-r48-c256-s3-w1-dynamic-x2
 layers="olmoe:ep8 olmoe:ep1 qwen3-30b:ep8 deepseek-v3:ep8"
-tokens=1,8,16,32,64,128
 
 for step in "${steps[@]}"; do
   case $step in
     check) run 120 "$ramp" check -o "$out/check.json" ;;
     layer)
       for c in $layers; do
-        run 40 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$two" --policy best --replays 9 --json "$out/layer.json"
-      done
-      ;;
-    one-launch)
-      for c in $layers; do
-        run 30 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$one" --policy best --one-launch --tokens $tokens \
-          --replays 9 --json "$out/layer.json"
+        run 40 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$ten" --policy best --replays 9 --json "$out/layer.json"
       done
       ;;
     polymorphic)

@@ -50,10 +50,8 @@ typedef struct ramp_theta {
 } ramp_theta;
 
 enum {
-  RAMP_LAYER_ALLOW_COMPILE = 1,     /* compile kernels that are not in the cache (seconds) */
-  RAMP_LAYER_ALLOW_FOREIGN_GPU = 2, /* take a plan that was made on another GPU */
-  RAMP_LAYER_ONE_LAUNCH = 4 /* small calls (up to 1,024 ids, 128 local experts) in one launch, where
-                               every entry of the menu has that form; else two, as without it */
+  RAMP_LAYER_ALLOW_COMPILE = 1,    /* compile kernels that are not in the cache (seconds) */
+  RAMP_LAYER_ALLOW_FOREIGN_GPU = 2 /* take a plan that was made on another GPU */
 };
 
 typedef struct ramp_layer_options {
@@ -153,13 +151,12 @@ RAMP_API ramp_status ramp_layer_describe(const ramp_layer* layer, const char** j
 
 /* Bytes of workspace for calls of up to `tokens` tokens. */
 RAMP_API ramp_status ramp_workspace_bytes(const ramp_layer* layer, int32_t tokens, size_t* bytes);
-/* Once for each workspace before its first call, and again after a call that a fault cut off: sets
- * the counters to 0, in the stream.  Calls in one launch rely on it. */
+/* Once for each workspace before its first call: sets the counters to 0, in the stream.  Results
+ * don't depend on it. */
 RAMP_API ramp_status ramp_workspace_init(const ramp_layer* layer, void* workspace, void* stream);
 
-/* Two launches on the stream, or one (RAMP_LAYER_ONE_LAUNCH).  Allocates nothing, waits for
- * nothing, can be captured; a replay reads the ids anew.  Refuses what can be seen without reading
- * device memory before it launches.
+/* Two launches on the stream.  Allocates nothing, waits for nothing, can be captured; a replay
+ * reads the ids anew.  Refuses what can be seen without reading device memory before it launches.
  */
 RAMP_API ramp_status ramp_layer_forward(const ramp_layer* layer, const ramp_call* call);
 

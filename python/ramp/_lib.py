@@ -15,7 +15,7 @@ ABI_VERSION = 1
 MAX_ENTRIES = 16
 LIBRARY_VARIABLE = "RAMP_LIBRARY"
 
-ALLOW_COMPILE, ALLOW_FOREIGN_GPU, ONE_LAUNCH = 1, 2, 4
+ALLOW_COMPILE, ALLOW_FOREIGN_GPU = 1, 2
 CALL_FORCE, CALL_PREFILL, CALL_PREPARE_ONLY, CALL_FFN_ONLY = 1, 2, 4, 8
 
 _Address = ctypes.c_void_p
@@ -157,18 +157,15 @@ class Layer:
     """One ramp_layer. Arguments are plain numbers: device addresses, sizes, a stream handle."""
 
     def __init__(self, weights, *, experts, local_experts=0, top_k=0, hidden=0, intermediate=0, first_expert=0,
-                 expert_map=None, plan=None, menu=None, allow_compile=False, allow_foreign_gpu=False, one_launch=False,
-                 cache_dir=None):
+                 expert_map=None, plan=None, menu=None, allow_compile=False, allow_foreign_gpu=False, cache_dir=None):
         """weights: {"w13": address, "s13": ..., "w2": ..., "s2": ...}.
 
         plan: a path, or the text of a plan. menu: [(knobs as JSON text, (fixed, wave, tile, expert))]. With neither, the
-        planned default menu. What is 0 of the shape is the plan's. one_launch: small calls in one launch, where the menu
-        has that form.
+        planned default menu. What is 0 of the shape is the plan's.
         """
         self._handle = ctypes.c_void_p()
         options = LayerOptions(
-            flags=(ALLOW_COMPILE * bool(allow_compile) | ALLOW_FOREIGN_GPU * bool(allow_foreign_gpu)
-                   | ONE_LAUNCH * bool(one_launch)),
+            flags=ALLOW_COMPILE * bool(allow_compile) | ALLOW_FOREIGN_GPU * bool(allow_foreign_gpu),
             local_experts=local_experts, top_k=top_k, hidden=hidden, intermediate=intermediate,
             experts=experts, first_expert=first_expert)
         if expert_map is not None:

@@ -5,8 +5,7 @@
 s13, w2, s2, expert_map (or None), first, and a dict `cache` for us. `run` is called eagerly first, where the layer is made,
 and later under graph capture, where it only launches.
 
-A plan is looked for at $RAMP_PLAN_DIR/<model>-<layout>.json; without one the planned default menu runs. RAMP_ONE_LAUNCH=1
-runs small calls in one launch.
+A plan is looked for at $RAMP_PLAN_DIR/<model>-<layout>.json; without one the planned default menu runs.
 """
 
 import os
@@ -17,7 +16,6 @@ if not __package__:  # loaded by its path: the package is the folder around it
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 PLAN_VARIABLE = "RAMP_PLAN_DIR"
-ONE_LAUNCH_VARIABLE = "RAMP_ONE_LAUNCH"
 
 
 def plan_path(case, environment=os.environ):
@@ -34,13 +32,12 @@ def make(case):
 
     from ramp.torch import Experts
 
-    plan, one_launch = plan_path(case), os.environ.get(ONE_LAUNCH_VARIABLE) == "1"
+    plan = plan_path(case)
     workspaces = {}  # by tokens: the layers of a pass run one after the other in one stream, and share one
 
     def experts_of(layer):
         return Experts(layer.w13, layer.s13, layer.w2, layer.s2, top_k=case.k, experts=case.E,
-                       first_expert=layer.first, expert_map=layer.expert_map, plan=plan, allow_compile=True,
-                       one_launch=one_launch)
+                       first_expert=layer.first, expert_map=layer.expert_map, plan=plan, allow_compile=True)
 
     def run(layer):
         experts, tokens = layer.cache.get("ramp"), layer.hidden.shape[0]

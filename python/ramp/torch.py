@@ -30,12 +30,12 @@ class Experts:
     a 128 x 128 block of them. They are read in place: changing them changes the layer.
 
     __call__(hidden [tokens, d] bf16, ids [tokens, k] int32, gates [tokens, k] float32) -> [tokens, d] bf16. It launches two
-    kernels (small calls one, with one_launch) on the current stream and can be captured. Workspaces are kept by stream and grow when a call is larger than
+    kernels on the current stream and can be captured. Workspaces are kept by stream and grow when a call is larger than
     any before, so call once with the largest batch before capturing, or pass `workspace`.
     """
 
     def __init__(self, w13, s13, w2, s2, *, top_k, experts=None, first_expert=0, expert_map=None, plan=None, menu=None,
-                 allow_compile=False, allow_foreign_gpu=False, one_launch=False, cache_dir=None):
+                 allow_compile=False, allow_foreign_gpu=False, cache_dir=None):
         local, d, h = w13.shape[0], w13.shape[-1], w2.shape[-1]
         if not w13.is_cuda:
             raise _lib.Error("w13.device: got %s; allowed: a CUDA device" % w13.device)
@@ -53,7 +53,7 @@ class Experts:
                 dict(zip(("w13", "s13", "w2", "s2"), (t.data_ptr() for t in self._tensors))),
                 experts=local if experts is None else experts, local_experts=local, top_k=top_k, hidden=d, intermediate=h,
                 first_expert=first_expert, expert_map=expert_map, plan=plan, menu=menu, allow_compile=allow_compile,
-                allow_foreign_gpu=allow_foreign_gpu, one_launch=one_launch, cache_dir=cache_dir)
+                allow_foreign_gpu=allow_foreign_gpu, cache_dir=cache_dir)
         self._workspaces = {}
 
     def make_workspace(self, tokens):

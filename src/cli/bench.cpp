@@ -168,10 +168,12 @@ void add_bench(CLI::App& app) {
   common(*layer);
   choosing(*layer);
   layer->add_option("--tokens", options->tokens, tokens_help)->capture_default_str();
-  layer->add_flag("--one-launch", options->one_launch,
-                  "the whole layer in one launch: up to 1,024 pairs, entries of up to 32 rows");
   layer->add_option("--forced", options->forced,
                     "all: each entry of --menu forced in one kernel, against the same alone");
+  layer->add_option("--prefill", options->prefill,
+                    "weight units that a block requests before it knows the routing, cut to what the "
+                    "menu can; default: by the share of experts expected to be active")
+      ->check(CLI::Range(0, kFfnMaxStages + kFfnMaxEarly));
   layer->footer(
       "Examples:\n"
       "  ramp bench layer olmoe --layout ep8 --plan olmoe-ep8.plan.json --json layer.json\n"

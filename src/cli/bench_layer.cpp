@@ -15,7 +15,6 @@
 #include "cli/table.hpp"
 #include "kernels/ffn/program.hpp"
 #include "kernels/ffn/space.hpp"
-#include "kernels/ffn/whole.h"
 #include "lab/bench_records.hpp"
 #include "runtime/default_menu.hpp"
 
@@ -23,10 +22,6 @@ namespace ramp::cli {
 namespace {
 
 using nlohmann::json;
-
-Launches launches_of(const BenchOptions& o) {
-  return o.one_launch ? Launches::kOneOrTwo : Launches::kTwo;
-}
 
 void bench_forced(const BenchOptions& o, BenchSession& s, const std::vector<int>& tokens) {
   const std::vector<FfnConfig> menu =
@@ -70,7 +65,7 @@ BenchRecord record_of(const BenchSession& s, const BenchOptions& o, const BenchP
   r.rank = o.rank;
   r.tokens = tokens;
   r.load = source.name();
-  r.policy = policy.name + (o.one_launch ? ", one launch" : "");
+  r.policy = policy.name + (o.prefill >= 0 ? fmt::format(", prefill {}", o.prefill) : "");
   r.entry = t.entry;
   r.active_mb = t.active_mb;
   r.us = t.us;
@@ -93,22 +88,6 @@ BenchRecord record_of(const BenchSession& s, const BenchOptions& o, const BenchP
   return r;
 }
 
-// Rows labelled so must be so.
-void require_one_launch(BenchPolicy& policy, const Model& model, const std::vector<int>& tokens) {
-  if (policy.best)
-    std::erase_if(policy.choice.menu, ffn_whole_refusal);
-  else
-    for (const int t : tokens) require_legal_menu(policy.of(t).menu, FfnForm::kWhole);
-  if (policy.choice.menu.empty())
-    throw Error("--one-launch", "no entry of --menu", "entries of up to 32 rows", "");
-  for (const int t : tokens)
-    if (t > kWholePairs / model.shape.top_k)
-      throw Error("--tokens", fmt::format("{}", t),
-                  fmt::format("up to {} with --one-launch ({} pairs of top-{})",
-                              kWholePairs / model.shape.top_k, kWholePairs, model.shape.top_k),
-                  "leave it out, or take two launches");
-}
-
 }  // namespace
 
 void bench_layer(const BenchOptions& o) {
@@ -120,7 +99,6 @@ void bench_layer(const BenchOptions& o) {
   if (!o.plan.empty()) take_plan(o, s, policy);
   if (!o.forced.empty()) return bench_forced(o, s, tokens);
   if (!policy.best) require_legal_menu(policy.choice.menu);
-  if (o.one_launch) require_one_launch(policy, s.model, tokens);
   s.open(o.device);
   if (!o.plan.empty()) take_plan(o, s, policy);  // now that the GPU is known
 
@@ -135,13 +113,13 @@ void bench_layer(const BenchOptions& o) {
         s.layers->set_load(source, t);
         BenchChoice choice = policy.of(t);
         if (policy.best) {
-          const std::size_t fastest =
-              s.layers->fastest(choice.menu, launches_of(o), [](const WrongNumbers& wrong) {
+          const std::size_t fastest = s.layers->fastest(
+              choice.menu, o.prefill, [](const WrongNumbers& wrong) {
                 fmt::print(stderr, "left out: {}\n", wrong.what());
               });
           choice = {{choice.menu[fastest]}, {}, 0};
         }
-        choice.launches = launches_of(o);
+        choice.prefill = o.prefill;
         const LayerTimes times = s.layers->layer(choice);
         records.push_back(record_of(s, o, policy, source, t, times));
         const BenchRecord& r = records.back();

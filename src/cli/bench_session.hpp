@@ -19,8 +19,8 @@ struct BenchOptions {
   std::string loads = "uniform", trace, policy, plan, menu, json, configs, pairs;
   std::vector<std::string> theta;
   std::string forced;
-  bool foreign_router = false, one_launch = false;
-  int replays = 21, device = 0;
+  bool foreign_router = false;
+  int replays = 21, device = 0, prefill = -1;
   std::uint64_t seed = 1;
 };
 

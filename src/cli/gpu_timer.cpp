@@ -78,9 +78,8 @@ class GpuTimer : public KernelTimer {
       Known& k = known(labels[i]);
       try {
         if (!compiled[i].cubin) throw Error(compiled[i].error);
-        k.kernels =
-            std::make_shared<const Kernels>(gpu_.context.info(), prepare_cubin(),
-                                            *compiled[i].cubin, nullptr, std::vector{k.config});
+        k.kernels = std::make_shared<const Kernels>(gpu_.context.info(), prepare_cubin(),
+                                                    *compiled[i].cubin, std::vector{k.config});
         k.timed.candidate.registers = k.kernels->ffn().registers();
       } catch (const gpu::CudaError&) {
         throw;  // the GPU, not the configuration

@@ -77,4 +77,10 @@ const GpuSpec& find_gpu(const std::string& name) {
   throw Error("gpu", "'" + name + "'", names_of(kGpus), "pick one of these");
 }
 
+const GpuSpec& gpu_like(const std::string& product) {
+  for (const GpuSpec& gpu : kGpus)
+    if (product == gpu.product) return gpu;
+  return find_gpu("h200");
+}
+
 }  // namespace ramp

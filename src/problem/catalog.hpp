@@ -34,6 +34,8 @@ std::span<const GpuSpec> catalog_gpus();
 // Throw Error with the list of names where there is none of that name.
 const Model& find_model(const std::string& name);
 const GpuSpec& find_gpu(const std::string& name);
+// The constants of the GPU that the driver calls so, or of the nearest that is known.
+const GpuSpec& gpu_like(const std::string& product);
 
 // Null where there is none.
 const Model* find_model_or_null(const std::string& name);

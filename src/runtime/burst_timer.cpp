@@ -11,6 +11,7 @@
 
 #include "base/statistics.hpp"
 #include "kernels/prepare/twin.hpp"
+#include "problem/catalog.hpp"
 #include "problem/random.hpp"
 #include "runtime/prefill.hpp"
 
@@ -120,7 +121,9 @@ BurstTimer::BurstTimer(const gpu::Context& context, const gpu::Clocks& clocks,
                 "free the GPU, or profile a layout with more GPUs");
   for (std::size_t i = 0; i < sets; ++i) {
     weights_.push_back(random_weights(bench, shape, 1000 + i, stream_));
-    maps_.push_back(make_weight_maps(shape, weights_[i].w13.ptr(), weights_[i].w2.ptr()));
+    for (const int split : kFfnSplits)
+      maps_[split].push_back(
+          make_weight_maps(shape, weights_[i].w13.ptr(), weights_[i].w2.ptr(), split));
   }
   states_ = gpu::Buffer(size_of(kChunkLaunches + kMostLaunches) * kStateBytes);
   for (int i = 0; i < 2 * kChunkCells; ++i) events_.emplace_back();
@@ -197,6 +200,9 @@ FfnArgs BurstTimer::arguments(const FfnConfig& config, const PlacedLoad& load) c
   a.tile = reinterpret_cast<const Tile*>(at(load.tiles.at({config.rows, a.owned_experts}).offset));
   a.prefill = default_prefill(static_cast<double>(load.active) / shape_.experts,
                               deepest_prefill({&config, 1}, shape_.hidden));
+  a.pace_ns =
+      prefill_pace_ns(a.owned_experts * ffn_slices(config, shape_.intermediate) * config.split,
+                      gpu_like(context_.info().name).stream_tbps);
   return a;
 }
 
@@ -271,7 +277,8 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
         const std::size_t set = next_set_++ % weights_.size();
         launch.args.scale13 = reinterpret_cast<const float*>(weights_[set].s13.ptr());
         launch.args.scale2 = reinterpret_cast<const float*>(weights_[set].s2.ptr());
-        launch.kernels->ffn().launch(launch.args, maps_[set], context_.info().sms, stream_);
+        const FfnProgram& ffn = launch.kernels->ffn();
+        ffn.launch(launch.args, maps_.at(ffn.menu()[0].split)[set], context_.info().sms, stream_);
       }
       events_[2 * c + 1].record(stream_);
       if (first[c + 1] >= kGateLaunches) gate_.open();

@@ -7,6 +7,7 @@
 // items from, so nothing has to be restored between launches.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -61,7 +62,7 @@ class BurstTimer {
   gpu::Stream stream_;
   Gate gate_;
   std::vector<TrialWeights> weights_;
-  std::vector<FfnWeightMaps> maps_;
+  std::map<int, std::vector<FfnWeightMaps>> maps_;  // by the split of the configurations
   std::size_t next_set_ = 0;
   gpu::Buffer rows_q_, rows_scale_, output_, states_, arena_;
   int row_tokens_ = 0;

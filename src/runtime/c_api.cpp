@@ -167,27 +167,20 @@ Origin from_knobs(const ramp_layer_options& o) {
   return {{{0, std::move(options)}}, {}, false};
 }
 
-// The constants of the GPU, or of the nearest that we know.
-const ramp::GpuSpec& spec_of(const std::string& product) {
-  for (const ramp::GpuSpec& gpu : ramp::catalog_gpus())
-    if (product == gpu.product) return gpu;
-  return ramp::find_gpu("h200");
-}
-
 // What can be said before the GPU is asked for.
 Origin origin_of(const ramp_layer_options& o) {
   if ((o.plan_path != nullptr) + (o.plan_text != nullptr) + (o.knobs != nullptr) > 1)
     throw Error("options", "more than one of plan_path, plan_text and knobs", "one, or none", "");
   if (o.plan_path || o.plan_text) return from_plan(o);
   if (o.knobs) return from_knobs(o);
-  return {{{0, with_default_menu(geometry(o), spec_of(""))}}, {}, true};
+  return {{{0, with_default_menu(geometry(o), ramp::gpu_like(""))}}, {}, true};
 }
 
 void fit_to_device(Origin& origin, const ramp::gpu::DeviceInfo& device, bool foreign_gpu) {
   if (origin.plan && !foreign_gpu) require_plan_gpu(*origin.plan, device);
   if (origin.planned)
     for (ramp::SizedOptions& sized : origin.sizes)
-      sized.options = with_default_menu(std::move(sized.options), spec_of(device.name));
+      sized.options = with_default_menu(std::move(sized.options), ramp::gpu_like(device.name));
 }
 
 // Why predictions may be off.
@@ -230,8 +223,7 @@ std::string describe(const ramp::LayerBySize& layers, const Origin& origin) {
                                        {"max_tokens", layer.max_tokens()},
                                        {"device", layer.kernels().device().name},
                                        {"registers", layer.kernels().ffn().registers()},
-                                       {"shared_bytes", layer.kernels().ffn().shared_bytes()},
-                                       {"one_launch", layer.kernels().whole() != nullptr}};
+                                       {"shared_bytes", layer.kernels().ffn().shared_bytes()}};
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -258,8 +250,7 @@ ramp_status ramp_layer_create(const ramp_layer_options* options, const ramp_weig
         read_struct("options", options, offsetof(ramp_layer_options, cache_dir) + sizeof(char*));
     const ramp_weights w =
         read_struct("weights", weights, offsetof(ramp_weights, s2) + sizeof(float*));
-    require_flags("options", o.flags,
-                  RAMP_LAYER_ALLOW_COMPILE | RAMP_LAYER_ALLOW_FOREIGN_GPU | RAMP_LAYER_ONE_LAUNCH);
+    require_flags("options", o.flags, RAMP_LAYER_ALLOW_COMPILE | RAMP_LAYER_ALLOW_FOREIGN_GPU);
     const ramp::DeviceWeights view{address(w.w13), address(w.s13), address(w.w2), address(w.s2)};
 
     Origin origin = origin_of(o);
@@ -270,13 +261,11 @@ ramp_status ramp_layer_create(const ramp_layer_options* options, const ramp_weig
     if (o.cache_dir) cache_options.directory = o.cache_dir;
     ramp::gpu::CubinCache cache(cache_options);
     const bool compile = o.flags & RAMP_LAYER_ALLOW_COMPILE;
-    const auto launches =
-        o.flags & RAMP_LAYER_ONE_LAUNCH ? ramp::Launches::kOneOrTwo : ramp::Launches::kTwo;
     auto made = std::make_unique<ramp_layer>();
     for (const ramp::SizedOptions& sized : origin.sizes)
-      made->layers.add(sized.up_to, ramp::Layer(ramp::shared_kernels(sized.options.menu, cache,
-                                                                     compile, launches),
-                                                sized.options, view));
+      made->layers.add(sized.up_to,
+                       ramp::Layer(ramp::shared_kernels(sized.options.menu, cache, compile),
+                                   sized.options, view));
     made->description = describe(made->layers, origin);
     *layer = made.release();
   });

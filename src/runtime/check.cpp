@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "kernels/ffn/space.hpp"
-#include "kernels/ffn/whole.h"
 #include "problem/random.hpp"
 
 namespace ramp {
@@ -108,22 +107,17 @@ class Checker {
   // Everything at once, so that all cores are busy; what fails is met again below, one by one.
   void compile(const std::vector<std::vector<FfnConfig>>& menus) {
     std::vector<gpu::CompileRequest> requests{prepare_request()};
-    const auto want = [&](std::span<const FfnConfig> menu) {
-      requests.push_back(ffn_request(menu));
-      if (has_whole_form(menu)) requests.push_back(ffn_request(menu, FfnForm::kWhole));
-    };
-    for (const auto& menu : menus) want(menu);  // the longest first
-    for (const FfnConfig& c : options_.configs) want({&c, 1});
+    for (const auto& menu : menus) requests.push_back(ffn_request(menu));  // the longest first
+    for (const FfnConfig& c : options_.configs) requests.push_back(ffn_request({&c, 1}));
     cache_.get_all(requests, 0, [this](std::size_t done, std::size_t total, std::size_t) {
       if (events_.compiling) events_.compiling(done, total);
     });
   }
 
   // Null where it does not compile cleanly, which is reported.
-  std::shared_ptr<const Kernels> load(const std::vector<FfnConfig>& menu,
-                                      Launches launches = Launches::kTwo) {
+  std::shared_ptr<const Kernels> load(const std::vector<FfnConfig>& menu) {
     try {
-      return load_kernels(menu, cache_, true, launches);
+      return load_kernels(menu, cache_, true);
     } catch (const gpu::CudaError&) {
       throw;
     } catch (const Error& e) {
@@ -142,36 +136,11 @@ class Checker {
       for (std::size_t i = 0; i < trial.cases.size(); ++i)
         report(run_case(layer, trial, i, -1, stream_));
     }
-    if (has_whole_form({&config, 1})) check_whole({config});
     if (options_.small) return;
     const Layer layer = trial_layer(kernels, trials_.front(), {Theta{}});
     report(check_graph(layer, trials_.front(), Router::kTriggers));
     report(check_graph(layer, trials_.front(), Router::kForeign));
     report(check_two_streams(layer, trials_.front()));
-  }
-
-  // The same in one launch, as far as the cases are small enough.
-  void check_whole(const std::vector<FfnConfig>& menu) {
-    const auto kernels = load(menu, Launches::kOneOrTwo);
-    if (!kernels) return;
-    for (const TrialSetting& trial : trials_) {
-      if (trial.setting.shape.hidden / kScaleGroup < menu[0].split) continue;
-      const Layer layer = trial_layer(kernels, trial, std::vector<Theta>(menu.size()));
-      for (std::size_t i = 0; i < trial.cases.size(); ++i) {
-        const CheckCase& c = trial.cases[i];
-        const bool small =
-            c.ready_counts.empty() &&
-            ffn_whole_takes(c.batch.tokens, trial.setting.shape.top_k, trial.setting.shape.experts);
-        for (int entry = 0; small && entry < static_cast<int>(menu.size()); ++entry)
-          report(run_case(layer, trial, i, entry, stream_));
-      }
-    }
-    if (options_.small) return;
-    CheckRecord graph =
-        check_graph(trial_layer(kernels, trials_.front(), std::vector<Theta>(menu.size())),
-                    trials_.front(), Router::kTriggers);
-    graph.test += "/one-launch";
-    report(graph);
   }
 
   // One captured graph, two layers deep on one workspace, a kernel that writes the ids before each,
@@ -294,7 +263,6 @@ class Checker {
       }
     }
     report(check_graph(layer, trial, Router::kTriggers));
-    if (has_whole_form(menu)) check_whole(menu);
   }
 
   static double tolerance_of(const Layer& layer, const TrialSetting& trial,

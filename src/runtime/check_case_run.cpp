@@ -32,7 +32,7 @@ bool same_row(const Row& a, const Row& b) {
 // Empty, or the first thing that differs from the twin.
 std::string prepared_difference(const Layer& layer, const CheckCase& c, const LayerState& state,
                                 const std::vector<unsigned char>& bytes, const Workspace& w,
-                                int forced, bool whole) {
+                                int forced) {
   const LayerOptions& o = layer.options();
   const GroupedRows& want = c.grouped;
   const auto experts = static_cast<std::size_t>(o.shape.experts);
@@ -50,7 +50,6 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
   if (state.choice != choice)
     return fmt::format("the choice: {} where the host's twin takes {}", state.choice, choice);
 
-  if (whole) return "";  // rows and tiles stay inside the blocks
   const auto rows = part<Row>(bytes, w.rows, want.rows.size());
   if (!std::equal(rows.begin(), rows.end(), want.rows.begin(), same_row))
     return "the rows grouped by expert";
@@ -145,8 +144,6 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
   call.workspace_bytes = w.bytes;
   call.stream = stream;
   call.forced = forced;
-  const bool whole = layer.is_whole(call);
-  if (whole) record.test += "/one-launch";
   layer.forward(call);
   wait_for(stream, kSeconds, record.test);
 
@@ -171,9 +168,9 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
                                           : "the output is further off than the formats allow";
   else if (!(error.worst_piece <= kPieceTolerance))
     record.detail = fmt::format("128 columns of one row are off by {:.3f}", error.worst_piece);
-  if (std::string difference = prepared_difference(layer, c, state, bytes, w, forced, whole);
+  if (std::string difference = prepared_difference(layer, c, state, bytes, w, forced);
       !difference.empty())
-    record.detail = "the choice's " + difference;
+    record.detail = "prepare's " + difference;
   else if (difference = counter_difference(state, c, shape.top_k); !difference.empty())
     record.detail = difference;
   record.ok = record.detail.empty();

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -45,14 +44,12 @@ std::string menu_key(const std::vector<FfnConfig>& menu) {
 }  // namespace
 
 Kernels::Kernels(gpu::DeviceInfo info, const gpu::Cubin& prepare, const gpu::Cubin& ffn,
-                 const gpu::Cubin* whole, std::vector<FfnConfig> menu)
+                 std::vector<FfnConfig> menu)
     : info_(std::move(info)), context_(current_context()) {
   prepare_ = std::make_unique<PrepareProgram>(prepare);
-  if (whole) whole_ = std::make_unique<FfnProgram>(*whole, menu, FfnForm::kWhole);
   ffn_ = std::make_unique<FfnProgram>(ffn, std::move(menu));
-  const int bytes = std::max(ffn_->shared_bytes(), whole_ ? whole_->shared_bytes() : 0);
-  if (bytes > info_.smem_per_block_optin)
-    throw Error("shared memory of a block", fmt::format("{}", bytes),
+  if (ffn_->shared_bytes() > info_.smem_per_block_optin)
+    throw Error("shared memory of a block", fmt::format("{}", ffn_->shared_bytes()),
                 fmt::format("at most {} on {}", info_.smem_per_block_optin, info_.name),
                 "take a menu with smaller rings");
 }
@@ -61,7 +58,6 @@ Kernels::~Kernels() {
   // Modules are unloaded in the context they were loaded in, whatever is current.
   gpu::CUcontext popped = nullptr;
   const bool entered = gpu::driver().cuCtxPushCurrent_v2(context_) == gpu::cu::kSuccess;
-  whole_.reset();
   ffn_.reset();
   prepare_.reset();
   if (entered) gpu::driver().cuCtxPopCurrent_v2(&popped);
@@ -96,8 +92,7 @@ gpu::DeviceInfo current_device() {
 }
 
 std::shared_ptr<const Kernels> load_kernels(const std::vector<FfnConfig>& menu,
-                                            gpu::CubinCache& cache, bool allow_compile,
-                                            Launches launches) {
+                                            gpu::CubinCache& cache, bool allow_compile) {
   require_legal_menu(menu);
   gpu::DeviceInfo info = current_device();
   if (!info.runs_sm_90a())
@@ -108,32 +103,25 @@ std::shared_ptr<const Kernels> load_kernels(const std::vector<FfnConfig>& menu,
         "run on such a GPU");
   const gpu::Cubin prepare = cubin_of(prepare_request(), cache, allow_compile);
   const gpu::Cubin ffn = cubin_of(ffn_request(menu), cache, allow_compile);
-  std::optional<gpu::Cubin> whole;
-  if (launches == Launches::kOneOrTwo && has_whole_form(menu))
-    whole = cubin_of(ffn_request(menu, FfnForm::kWhole), cache, allow_compile);
-  return std::make_shared<const Kernels>(std::move(info), prepare, ffn, whole ? &*whole : nullptr,
-                                         menu);
+  return std::make_shared<const Kernels>(std::move(info), prepare, ffn, menu);
 }
 
 std::shared_ptr<const Kernels> load_kernels(const gpu::Context& context,
                                             const std::vector<FfnConfig>& menu,
-                                            gpu::CubinCache& cache, bool allow_compile,
-                                            Launches launches) {
+                                            gpu::CubinCache& cache, bool allow_compile) {
   context.make_current();
-  return load_kernels(menu, cache, allow_compile, launches);
+  return load_kernels(menu, cache, allow_compile);
 }
 
 std::shared_ptr<const Kernels> shared_kernels(const std::vector<FfnConfig>& menu,
-                                              gpu::CubinCache& cache, bool allow_compile,
-                                              Launches launches) {
+                                              gpu::CubinCache& cache, bool allow_compile) {
   static std::mutex mutex;
   static auto& loaded =
       *new std::map<std::pair<gpu::CUcontext, std::string>, std::weak_ptr<const Kernels>>;
-  const std::pair key{current_context(),
-                      menu_key(menu) + (launches == Launches::kTwo ? "two" : "one or two")};
+  const std::pair key{current_context(), menu_key(menu)};
   const std::lock_guard lock(mutex);  // also: one thread compiles, the others wait for it
   if (auto found = loaded[key].lock()) return found;
-  auto kernels = load_kernels(menu, cache, allow_compile, launches);
+  auto kernels = load_kernels(menu, cache, allow_compile);
   loaded[key] = kernels;
   return kernels;
 }

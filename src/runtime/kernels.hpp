@@ -14,17 +14,15 @@ namespace ramp {
 
 class Kernels {
  public:
-  // Into the current context, which must be one of `info`'s device.  whole: of the form that is the
-  // whole layer, or null.
+  // Into the current context, which must be one of `info`'s device.
   Kernels(gpu::DeviceInfo info, const gpu::Cubin& prepare, const gpu::Cubin& ffn,
-          const gpu::Cubin* whole, std::vector<FfnConfig> menu);
+          std::vector<FfnConfig> menu);
   ~Kernels();
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
   const PrepareProgram& prepare() const { return *prepare_; }
   const FfnProgram& ffn() const { return *ffn_; }
-  const FfnProgram* whole() const { return whole_.get(); }  // null: calls take two launches
   const std::vector<FfnConfig>& menu() const { return ffn_->menu(); }
   const gpu::DeviceInfo& device() const { return info_; }
   gpu::CUcontext context() const { return context_; }
@@ -33,7 +31,7 @@ class Kernels {
   gpu::DeviceInfo info_;
   gpu::CUcontext context_ = nullptr;
   std::unique_ptr<PrepareProgram> prepare_;
-  std::unique_ptr<FfnProgram> ffn_, whole_;
+  std::unique_ptr<FfnProgram> ffn_;
 };
 
 // What compiling a menu found, for people; needs no GPU.
@@ -43,12 +41,6 @@ struct CompiledMenu {
   std::size_t code_bytes = 0;
   double seconds = 0;   // that compiling took, now or when the cache got it
   bool cached = false;  // both kernels were there already
-};
-
-// Which launches a layer may take.
-enum class Launches {
-  kTwo,       // prepare, then ffn
-  kOneOrTwo,  // small calls the whole layer in one, where the menu has that form
 };
 
 // Puts a menu's kernels into the cache so that serving finds them.  Throws Error when an entry does
@@ -62,18 +54,15 @@ gpu::DeviceInfo current_device();
 // compiled now (seconds a menu); a serving process says no and gets an Error that names the step
 // that fills the cache.  Throws Error on a GPU that can't run sm_90a.
 std::shared_ptr<const Kernels> load_kernels(const std::vector<FfnConfig>& menu,
-                                            gpu::CubinCache& cache, bool allow_compile,
-                                            Launches launches = Launches::kTwo);
+                                            gpu::CubinCache& cache, bool allow_compile);
 // Into `context`, which becomes current.
 std::shared_ptr<const Kernels> load_kernels(const gpu::Context& context,
                                             const std::vector<FfnConfig>& menu,
-                                            gpu::CubinCache& cache, bool allow_compile,
-                                            Launches launches = Launches::kTwo);
+                                            gpu::CubinCache& cache, bool allow_compile);
 
 // The same, but kernels of an equal menu that are still in use in the current context are used
 // again.  Safe from any thread.
 std::shared_ptr<const Kernels> shared_kernels(const std::vector<FfnConfig>& menu,
-                                              gpu::CubinCache& cache, bool allow_compile,
-                                              Launches launches = Launches::kTwo);
+                                              gpu::CubinCache& cache, bool allow_compile);
 
 }  // namespace ramp

@@ -12,7 +12,7 @@
 #include "choice/measured.hpp"
 #include "gpu/stream.hpp"
 #include "kernels/ffn/space.hpp"
-#include "kernels/ffn/whole.h"
+#include "problem/catalog.hpp"
 #include "runtime/layer_arguments.hpp"
 #include "runtime/prefill.hpp"
 
@@ -120,10 +120,6 @@ int contiguous_first(std::span<const int> expert_map, int local_experts) {
   return whole ? first : -1;
 }
 
-int deepest_prefill(std::span<const FfnConfig> menu, int hidden) {
-  return std::min(menu_prefill(menu), hidden / kScaleGroup / menu[0].split);
-}
-
 Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
              const DeviceWeights& weights)
     : kernels_(std::move(kernels)), options_(std::move(options)) {
@@ -140,17 +136,17 @@ Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
     throw Error("menu", labels(o.menu), labels(kernels_->menu()) + " (that of the kernels)", "");
   const InContext in_context(kernels_->context());
 
-  maps_ = make_weight_maps(o.shape, weights.w13, weights.w2);
+  maps_ = make_weight_maps(o.shape, weights.w13, weights.w2, o.menu[0].split);
   const int first =
       o.expert_map.empty() ? o.first_expert : contiguous_first(o.expert_map, o.shape.experts);
   if (first < 0) expert_map_ = gpu::Buffer::of(o.expert_map);
   max_tokens_ = max_tokens_of(o.shape);
 
   deepest_prefill_ = deepest_prefill(o.menu, o.shape.hidden);
-  arguments_ = std::make_unique<const LayerArguments>(
-      shared_arguments(o, std::max(first, 0), reinterpret_cast<const int*>(expert_map_.ptr()),
-                       reinterpret_cast<const float*>(weights.s13),
-                       reinterpret_cast<const float*>(weights.s2), kernels_->device().sms));
+  arguments_ = std::make_unique<const LayerArguments>(shared_arguments(
+      o, std::max(first, 0), reinterpret_cast<const int*>(expert_map_.ptr()),
+      reinterpret_cast<const float*>(weights.s13), reinterpret_cast<const float*>(weights.s2),
+      kernels_->device().sms, gpu_like(kernels_->device().name).stream_tbps));
 }
 
 Layer::~Layer() {
@@ -179,11 +175,6 @@ int Layer::prefill_of(int tokens, bool ready_counts) const {
   return default_prefill(share, deepest_prefill_);
 }
 
-bool Layer::is_whole(const LayerCall& call) const {
-  return kernels_->whole() && call.may_be_whole && call.prepare && call.ffn && call.ids &&
-         ffn_whole_takes(call.tokens, options_.shape.top_k, options_.shape.experts);
-}
-
 void Layer::require_call(const LayerCall& call) const {
   if (call.tokens < 0 || call.tokens > max_tokens_)
     throw Error("tokens", fmt::format("{}", call.tokens), fmt::format("0 to {}", max_tokens_),
@@ -202,7 +193,6 @@ void Layer::require_call(const LayerCall& call) const {
   if (call.prefill > deepest_prefill_ || call.prefill < -1)
     throw Error("prefill", fmt::format("{}", call.prefill),
                 fmt::format("-1 (the default) or 0 to {}", deepest_prefill_), "");
-  if (call.prefetch < 0) throw Error("prefetch", fmt::format("{}", call.prefetch), "0 or more", "");
   const gpu::CUdeviceptr row_bytes =
       static_cast<gpu::CUdeviceptr>(call.tokens) * options_.shape.hidden * 2;
   if (call.hidden < call.output + row_bytes && call.output < call.hidden + row_bytes)
@@ -230,11 +220,9 @@ void Layer::forward(const LayerCall& call) const {
   p.tokens = call.tokens;
   p.forced = call.forced;
   f.prefill = call.prefill >= 0 ? call.prefill : prefill_of(call.tokens, call.ready_counts != 0);
-  f.prefetch = call.prefetch;
 
   const InContext in_context(kernels_->context());
   const int sms = kernels_->device().sms;
-  if (is_whole(call)) return kernels_->whole()->launch(f, maps_, sms, call.stream, &p);
   if (call.prepare) kernels_->prepare().launch(p, sms, call.stream);
   if (call.ffn) kernels_->ffn().launch(f, maps_, sms, call.stream);
 }

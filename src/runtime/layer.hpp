@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One MoE layer's experts on one GPU: from router ids and BF16 rows to BF16 output in two launches,
-// `prepare` (which chooses the menu's entry, Algorithm 1) and `ffn` (which runs it); small calls in
-// one, where the kernels were loaded for it (Launches::kOneOrTwo).
+// `prepare` (which chooses the menu's entry, Algorithm 1) and `ffn` (which runs it).
 //
 // forward allocates nothing, waits for nothing and can be captured into a CUDA graph whose replays
 // route differently.  Everything a call leaves behind lies in the caller's workspace, so calls with
@@ -54,10 +53,8 @@ struct LayerCall {
   gpu::CUdeviceptr workspace = 0;  // 256-byte aligned
   std::size_t workspace_bytes = 0;
   gpu::CUstream stream = nullptr;
-  int forced = -1;           // a menu entry, or -1: choose
-  int prefill = -1;          // weight units requested ahead, or -1: default_prefill
-  int prefetch = 0;          // weight units after these, brought into L2 meanwhile
-  bool may_be_whole = true;  // in one launch; `prepare` and `ffn` below both hold then
+  int forced = -1;   // a menu entry, or -1: choose
+  int prefill = -1;  // weight units requested ahead, or -1: default_prefill
   // For timing halves.  `ffn` runs what the last `prepare` of this workspace left; entries that
   // claim items (dynamic) find the items claimed when `ffn` runs twice on one `prepare`.
   bool prepare = true, ffn = true;
@@ -89,15 +86,12 @@ class Layer {
   std::size_t workspace_bytes(int tokens) const;
   int max_tokens() const { return max_tokens_; }
 
-  // Once for each workspace, before its first call, and after a call that was cut off (a fault, a
-  // lost device): sets the counters to zero.  Calls in one launch need it.  Ordered in the stream.
+  // Once for each workspace, before its first call: sets the counters to zero.  Results never
+  // depend on it.  Ordered in the stream; not needed again.
   void init_workspace(gpu::CUdeviceptr workspace, gpu::CUstream stream) const;
 
   // Throws Error for what can be seen without reading device memory, before anything is launched.
   void forward(const LayerCall& call) const;
-
-  // Whether forward takes one launch for it.
-  bool is_whole(const LayerCall& call) const;
 
   // The prefill that forward uses for a call of this size.
   int prefill_of(int tokens, bool ready_counts = false) const;
@@ -126,11 +120,6 @@ void check_device_weights(const DeviceWeights& weights);
 // The first expert of a map that is one ascending run of all local experts, which then needs no
 // look-up; -1 for any other map.
 int contiguous_first(std::span<const int> expert_map, int local_experts);
-
-// Weight units that may be requested ahead: no more than the smallest ring holds, and no more than
-// one block has up units of one item (a short hidden dimension has fewer than the ring has places).
-int deepest_prefill(std::span<const FfnConfig> menu, int hidden);
-
 // The most tokens one call can bring: counts and tiles stay within 32 bits.
 int max_tokens_of(const LocalShape& shape);
 

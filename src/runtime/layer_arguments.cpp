@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/layer_arguments.hpp"
 
+#include "runtime/prefill.hpp"
+
 namespace ramp {
 
 LayerArguments shared_arguments(const LayerOptions& o, int first_expert, const int* expert_map,
-                                const float* s13, const float* s2, int blocks) {
+                                const float* s13, const float* s2, int blocks, double stream_tbps) {
   LayerArguments arguments{};
   PrepareArgs& p = arguments.prepare;
   p.expert_map = expert_map;
@@ -25,6 +27,8 @@ LayerArguments shared_arguments(const LayerOptions& o, int first_expert, const i
   f.hidden = o.shape.hidden;
   f.intermediate = o.shape.intermediate;
   f.owned_experts = p.owned_experts;
+  f.pace_ns = prefill_pace_ns(
+      p.owned_experts * ffn_slices(o.menu[0], o.shape.intermediate) * o.menu[0].split, stream_tbps);
   return arguments;
 }
 

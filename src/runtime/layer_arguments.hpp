@@ -15,10 +15,10 @@ struct LayerArguments {
 };
 
 // What all calls share.  expert_map: null where the share is contiguous and begins at first_expert;
-// blocks: of `ffn`'s launch.
+// blocks: of `ffn`'s launch; stream_tbps: what a weight stream reaches on this GPU.
 LayerArguments shared_arguments(const LayerOptions& options, int first_expert,
                                 const int* expert_map, const float* s13, const float* s2,
-                                int blocks);
+                                int blocks, double stream_tbps);
 
 // Both kernels' places in a workspace.
 void place_in_workspace(LayerArguments& arguments, const Workspace& layout, char* workspace);

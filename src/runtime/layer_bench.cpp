@@ -133,7 +133,7 @@ void LayerBench::set_load(const LoadSource& source, int tokens) {
 LayerBench::Stack LayerBench::stack(const BenchChoice& choice) {
   Stack s{choice, {}};
   if (s.choice.theta.empty()) s.choice.theta.resize(choice.menu.size());
-  const auto kernels = load_kernels(context_, choice.menu, cache_, true, choice.launches);
+  const auto kernels = load_kernels(context_, choice.menu, cache_, true);
   for (std::size_t i = 0; i < routed_.size(); ++i) {
     LayerOptions options;
     options.shape = routed_[i].shape;
@@ -159,6 +159,8 @@ LayerCall LayerBench::call_of(std::size_t layer, const BenchChoice& choice,
   call.workspace_bytes = workspace_.bytes();
   call.stream = stream_;
   call.forced = choice.forced;
+  if (choice.prefill >= 0)
+    call.prefill = std::min(choice.prefill, deepest_prefill(choice.menu, shape_.hidden));
   return call;
 }
 
@@ -334,13 +336,13 @@ LayerTimes LayerBench::layer(const BenchChoice& choice) {
   return times;
 }
 
-std::size_t LayerBench::fastest(const std::vector<FfnConfig>& configs, Launches launches,
+std::size_t LayerBench::fastest(const std::vector<FfnConfig>& configs, int prefill,
                                 const std::function<void(const WrongNumbers&)>& skipped) {
   std::vector<Stack> stacks;
   std::vector<TimedGraph> graphs;
   std::vector<std::size_t> right;
   for (std::size_t i = 0; i < configs.size(); ++i) {
-    stacks.push_back(stack({{configs[i]}, {}, 0, launches}));
+    stacks.push_back(stack({{configs[i]}, {}, 0, prefill}));
     try {
       check(stacks.back());
     } catch (const WrongNumbers& wrong) {

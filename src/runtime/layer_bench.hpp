@@ -35,7 +35,7 @@ struct BenchChoice {
   std::vector<FfnConfig> menu;
   std::vector<Theta> theta;  // one an entry
   int forced = -1;           // an entry; -1: the layer chooses
-  Launches launches = Launches::kTwo;
+  int prefill = -1;          // units requested ahead, cut to what the menu can; -1: the layer's own
 };
 
 // All times are us a layer.
@@ -81,7 +81,7 @@ class LayerBench {
   // Index of the configuration whose layer is the fastest, each compiled alone.  One whose numbers
   // are off (too many additions of too many slices) is told to `skipped` and left out; throws
   // WrongNumbers when that leaves none.
-  std::size_t fastest(const std::vector<FfnConfig>& configs, Launches launches,
+  std::size_t fastest(const std::vector<FfnConfig>& configs, int prefill,
                       const std::function<void(const WrongNumbers&)>& skipped);
   // Each entry forced in the menu and alone.
   std::vector<ForcedTimes> forced(const std::vector<FfnConfig>& menu);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/ffn/config.h"
+
 namespace ramp {
 
 double expected_active_share(int experts, double choices) {
@@ -12,10 +14,13 @@ double expected_active_share(int experts, double choices) {
 }
 
 int default_prefill(double active_share, int deepest) {
-  if (active_share > 0.85) return deepest;
-  if (active_share > 0.5) return std::min(4, deepest);
-  if (active_share > 0.2) return std::min(2, deepest);
+  if (active_share > 0.3) return std::min(6, deepest);
+  if (active_share > 0.15) return std::min(2, deepest);
   return 0;
+}
+
+int prefill_pace_ns(int blocks, double stream_tbps) {
+  return static_cast<int>(std::ceil(blocks * kFfnUnitBytes / (stream_tbps * 1e3)));
 }
 
 }  // namespace ramp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of its first item a block requests before the routing is known.  A request for an expert
-// that turns out to have no tokens is bandwidth spent in vain, so the depth follows the share of
-// experts that are expected to have some.
+// How much of its first item a block requests before the routing is known, and how fast.  A request
+// for an expert that turns out to have no tokens is bandwidth spent in vain, so the depth follows
+// the share of experts that are expected to have some.
 #pragma once
 
 namespace ramp {
@@ -10,7 +10,12 @@ namespace ramp {
 // 1 - (1 - 1 / experts)^choices.
 double expected_active_share(int experts, double choices);
 
-// Weight units to request ahead, at most `deepest` (the smallest ring of the menu).
+// Weight units to request ahead, at most `deepest` (what the menu can).  More than six keep the
+// memory busy while the router's words are on their way, and cost more than they bring (H200).
 int default_prefill(double active_share, int deepest);
+
+// Nanoseconds between two units of a block, when `blocks` of them together draw what the memory
+// gives, in TB/s.
+int prefill_pace_ns(int blocks, double stream_tbps);
 
 }  // namespace ramp

@@ -36,9 +36,6 @@ TEST(BenchVerb, RefusesWhatTheCommandLineGetsWrongBeforeItLooksForAGpu) {
       {"layer olmoe --load recorded", "--trace"},
       {"layer olmoe --rank most", "--rank"},
       {"layer olmoe --forced one", "all"},
-      {"layer olmoe --one-launch --tokens 64,256", "up to 128 with --one-launch"},
-      {"layer olmoe --one-launch --policy forced:f1-r64-c256-s3-w1-dynamic", "32 and fewer"},
-      {"layer olmoe --one-launch --menu f1-r64-c256-s3-w1-dynamic", "no entry of --menu"},
       {"layer olmoe --plan /nowhere/plan.json", "/nowhere/plan.json"},
       {"layer", "model"},
       {"ffn olmoe --configs ,", "--configs"},
@@ -77,7 +74,7 @@ TEST(MeasureScript, EveryCommandIsOneThatOnlyAGpuIsMissingFor) {
     EXPECT_TRUE(says(run, "no CUDA driver")) << line << ": " << run.err;
     ++commands;
   }
-  EXPECT_GT(commands, 15);
+  EXPECT_GE(commands, 15);
   EXPECT_TRUE(std::filesystem::is_empty(scratch)) << "nothing measured, nothing left";
   std::filesystem::remove_all(scratch);
 }

@@ -50,7 +50,6 @@ for _ in range(3):
 assert len(made) == 3 and len(launched) == 9, "a layer object is made once"
 assert workspaces == [16, 64] and len(synchronised) == 2, "layers of one size share a workspace"
 assert launched[-1] == (64, "workspace of 64"), launched[-1]
-assert made[0]["one_launch"] is False
 assert made[0]["experts"] == 64 and made[0]["top_k"] == 8 and made[0]["first_expert"] == 16 and made[0]["plan"] is None
 
 with tempfile.TemporaryDirectory() as folder:

@@ -30,47 +30,49 @@ TEST(ActiveShare, GrowsWithTheTokensAndShrinksWithTheExperts) {
 }
 
 TEST(Prefill, IsDeeperWhereMoreExpertsAreExpectedToBeActive) {
-  EXPECT_EQ(default_prefill(0.0, 6), 0);
-  EXPECT_EQ(default_prefill(0.2, 6), 0);
-  EXPECT_EQ(default_prefill(0.21, 6), 2);
-  EXPECT_EQ(default_prefill(0.5, 6), 2);
-  EXPECT_EQ(default_prefill(0.51, 6), 4);
-  EXPECT_EQ(default_prefill(0.85, 6), 4);
-  EXPECT_EQ(default_prefill(0.86, 6), 6);
-  EXPECT_EQ(default_prefill(1.0, 6), 6);
+  EXPECT_EQ(default_prefill(0.0, 10), 0);
+  EXPECT_EQ(default_prefill(0.15, 10), 0);
+  EXPECT_EQ(default_prefill(0.16, 10), 2);
+  EXPECT_EQ(default_prefill(0.3, 10), 2);
+  EXPECT_EQ(default_prefill(0.31, 10), 6);
+  EXPECT_EQ(default_prefill(1.0, 10), 6);
 }
 
-TEST(Prefill, NeverExceedsTheSmallestRing) {
-  for (int deepest = 0; deepest <= 8; ++deepest)
+TEST(Prefill, NeverExceedsWhatTheMenuCan) {
+  for (int deepest = 0; deepest <= 12; ++deepest)
     for (double share = 0; share <= 1; share += 0.01)
       EXPECT_LE(default_prefill(share, deepest), deepest);
   EXPECT_EQ(default_prefill(0.6, 3), 3);
   EXPECT_EQ(default_prefill(0.3, 1), 1);
 }
 
-TEST(Prefill, ASingleTokenOfAWideModelReadsNothingAheadAndABatchReadsAllAhead) {
-  EXPECT_EQ(default_prefill(expected_active_share(256, 1 * 8), 6), 0);
-  EXPECT_EQ(default_prefill(expected_active_share(64, 4 * 8), 6), 2);
-  EXPECT_EQ(default_prefill(expected_active_share(64, 128 * 8), 6), 6);
+TEST(Prefill, ASingleTokenReadsNothingAheadAndABatchAll) {
+  EXPECT_EQ(default_prefill(expected_active_share(256, 1 * 8), 9), 0);
+  EXPECT_EQ(default_prefill(expected_active_share(64, 4 * 8), 9), 6);
+  EXPECT_EQ(default_prefill(expected_active_share(64, 128 * 8), 9), 6);
 }
 
-TEST(DeepestPrefill, IsTheSmallestRingAndNoMoreUnitsThanAnItemHas) {
-  std::vector<FfnConfig> menu;
-  for (const FfnConfig& c : ffn_space())
-    if (c.cols == 256 && c.split == 1 && (c.rows == 8 || c.rows == 64)) menu.push_back(c);
-  int smallest = kFfnMaxStages;
-  for (const FfnConfig& c : menu) smallest = std::min(smallest, c.stages);
-  EXPECT_EQ(deepest_prefill(menu, 2048), smallest);
-  EXPECT_EQ(deepest_prefill(menu, 256), std::min(2, smallest)) << "two units of 128 columns";
-  EXPECT_EQ(deepest_prefill(menu, 128), 1);
+TEST(Prefill, KeepsThePaceOfTheMemory) {
+  EXPECT_EQ(prefill_pace_ns(132, 4.58), 945) << "132 x 32,768 bytes at 4.58 TB/s";
+  EXPECT_LT(prefill_pace_ns(64, 4.58), prefill_pace_ns(65, 4.58));
+  EXPECT_EQ(prefill_pace_ns(0, 4.58), 0);
 }
 
-TEST(DeepestPrefill, IsAPartOfTheHiddenDimensionWhereAClusterSharesItems) {
-  for (const FfnConfig& c : ffn_space())
-    if (c.split > 1) {
-      EXPECT_EQ(deepest_prefill({&c, 1}, 128 * c.split), 1) << ffn_label(c);
-      EXPECT_LE(deepest_prefill({&c, 1}, 2048), 2048 / 128 / c.split) << ffn_label(c);
-    }
+TEST(DeepestPrefill, IsNoMoreUnitsThanABlockHasOfAnItem) {
+  for (const FfnConfig& c : ffn_space()) {
+    const FfnConfig menu[] = {c};
+    EXPECT_LE(deepest_prefill(menu, 2048), c.stages + ffn_early(c)) << ffn_label(c);
+    EXPECT_LE(deepest_prefill(menu, 128 * c.split), 2) << ffn_label(c);
+    EXPECT_GE(deepest_prefill(menu, 128 * c.split), 1) << ffn_label(c);
+  }
+}
+
+TEST(DeepestPrefill, LeavesTheRegistersAloneWhereAnItemHasTooFewUnits) {
+  const FfnConfig menu[] = {ffn_from_label("f1-r8-c256-s6-w2-dynamic")};
+  ASSERT_EQ(ffn_early(menu[0]), 4);
+  EXPECT_EQ(deepest_prefill(menu, 3 * 128), 3 + 2);
+  EXPECT_EQ(deepest_prefill(menu, 5 * 128), 5 + 3);
+  EXPECT_EQ(deepest_prefill(menu, 2048), 10);
 }
 
 }  // namespace
