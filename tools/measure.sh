@@ -37,11 +37,12 @@ run() {
 }
 
 # Entries among which `--policy best` takes the fastest: of each class what wins somewhere.
-ten=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w2-dynamic-x2,f1-r8-c256-s6-w2-dynamic-x4,f1-r16-c256-s5-w2-dynamic
-ten+=,f1-r16-c256-s5-w2-dynamic-x2,f1-r32-c256-s4-w2-dynamic-grouped,f1-r32-c256-s4-w1-dynamic-x2
-ten+=,f1-r64-c256-s3-w1-dynamic-grouped,f1-r8-c512-s6-w2-dynamic,f1-r32-c512-s4-w2-dynamic-grouped
-six=f1-r8-c256-s6-w2-dynamic-x2,f1-r16-c256-s5-w2-dynamic-x2,f1-r24-c256-s4-w2-dynamic-x2,f1-r32-c256-s3-w2-dynamic-x2
-six+=,f1-r40-c256-s3-w1-dynamic-x2,f1-r48-c256-s3-w1-dynamic-x2
+entries=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w1-dynamic-x2,f1-r8-c256-s5-w2-dynamic-x2,f1-r8-c256-s5-w2-dynamic-x4,f1-r16-c256-s5-w2-dynamic
+entries+=,f1-r16-c256-s5-w1-dynamic-x2,f1-r24-c256-s4-w1-dynamic-x2,f1-r24-c256-s5-w1-dynamic,f1-r32-c256-s4-w2-dynamic-grouped
+entries+=,f1-r32-c256-s3-w2-dynamic-x2,f1-r48-c256-s4-w1-dynamic-grouped,f1-r64-c256-s3-w1-dynamic-grouped
+entries+=,f1-r16-c512-s5-w2-dynamic,f1-r32-c512-s5-w1-dynamic
+six=f1-r8-c256-s6-w2-dynamic,f1-r16-c256-s5-w2-dynamic,f1-r24-c256-s5-w1-dynamic,f1-r32-c256-s4-w2-dynamic
+six+=,f1-r40-c256-s4-w1-dynamic,f1-r48-c256-s4-w1-dynamic
 layers="olmoe:ep8 olmoe:ep1 qwen3-30b:ep8 deepseek-v3:ep8"
 
 for step in "${steps[@]}"; do
@@ -49,7 +50,7 @@ for step in "${steps[@]}"; do
     check) run 120 "$ramp" check -o "$out/check.json" ;;
     layer)
       for c in $layers; do
-        run 40 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$ten" --policy best --replays 9 --json "$out/layer.json"
+        run 40 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$entries" --policy best --replays 9 --json "$out/layer.json"
       done
       ;;
     polymorphic)
@@ -60,17 +61,17 @@ for step in "${steps[@]}"; do
       ;;
     select) run 30 "$ramp" bench select olmoe --layout ep8 --json "$out/select.json" ;;
     campaigns)
-      run 60 "$ramp" tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace --minutes 0.5 \
+      run 90 "$ramp" tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace --minutes 0.75 \
         --measurements "$out/dsv2-lite-ep8.rmeas" -o "$out/dsv2-lite-ep8.plan.json"
       for m in olmoe qwen3-30b; do
-        run 60 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes 0.5 --measurements "$out/$m-ep8.rmeas" \
+        run 90 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes 0.75 --measurements "$out/$m-ep8.rmeas" \
           -o "$out/$m-ep8.plan.json"
       done
       ;;
     sanitizers)
       for tool in memcheck initcheck racecheck; do
         run 60 compute-sanitizer --tool $tool "$ramp" check --small \
-          --configs f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w1-dynamic-x2
+          --configs f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s5-w2-dynamic-x2
       done
       ;;
     *)

@@ -9,3 +9,6 @@ RAMP_EMULATE_MENU(kR16Split4,
 RAMP_EMULATE_MENU(
     kR24Split2,
     {.rows = 24, .cols = 256, .stages = 4, .staging = 2, .dynamic = 0, .split = 2, .grouped = 1})
+RAMP_EMULATE_MENU(
+    kR40Split2,
+    {.rows = 40, .cols = 256, .stages = 3, .staging = 1, .dynamic = 1, .split = 2, .grouped = 1})

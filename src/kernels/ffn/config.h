@@ -58,8 +58,8 @@ constexpr int kFfnMaxEarly = 4;
 // Units that a block requests at once when it starts.
 constexpr int kFfnAtOnce = 2;
 RAMP_HD constexpr int ffn_early(const FfnConfig& c) {
-  const int tall = c.rows <= 32 || c.split == 1 ? 2 : 1;
-  const int fit = c.cols > 256 ? 0 : c.rows <= 8 ? 4 : c.rows <= 24 ? 3 : tall;
+  const int alone = c.cols > 256 ? 0 : c.rows <= 8 ? 4 : c.rows <= 24 ? 3 : 2;
+  const int fit = c.split > 1 ? alone - 1 : alone;
   return fit < c.stages ? fit : c.stages;
 }
 

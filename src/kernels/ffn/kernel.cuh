@@ -84,10 +84,12 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
   s.own = ItemHead{block / slices, block % slices, 0, 0};
   s.early = s.owner ? early_units<First>(a, kStart) : 0;
 
+  // A unit that follows an early one into its slot waits for the consumers, who wait for this.
+  const int at_once = s.early > 0 ? min(s.early, kFfnAtOnce) : kFfnAtOnce;
   if (threadIdx.x == 0) {
     *s.known() = 0;
     init_weight_barriers(s);
-    if (s.owner) prefill<First>(s, a, maps, 0, kFfnAtOnce, policy_evict_first());
+    if (s.owner) prefill<First>(s, a, maps, 0, at_once, policy_evict_first());
     init_other_barriers(s);
   }
   if constexpr (First::kSplit == 1)
@@ -101,7 +103,7 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
     give_registers<kFfnProducerRegisters>();
     if (threadIdx.x < 32) {
       if (threadIdx.x == 0 && s.owner)
-        prefill<First>(s, a, maps, kFfnAtOnce, kFfnMaxStages + kFfnMaxEarly, policy_evict_first());
+        prefill<First>(s, a, maps, at_once, kFfnMaxStages + kFfnMaxEarly, policy_evict_first());
       __syncwarp();
       wait_for_dependencies();
       const int choice = load_cg(&a.state->choice), rows = own_rows();
