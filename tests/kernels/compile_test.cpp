@@ -61,6 +61,28 @@ TEST_F(Compile, APolymorphicMenuOfSixIsClean) {
   EXPECT_NO_THROW(require_clean(cubin, "menu", "ramp_ffn", kFfnLaunchRegisters));
 }
 
+// What a plan picks: tiles of all heights in one kernel, in which registers are what the neediest
+// of them leaves.
+TEST_F(Compile, MenusOfSixInClustersAreClean) {
+  std::vector<std::vector<FfnConfig>> menus(2);
+  for (const FfnConfig& c : ffn_space())
+    if (c.split > 1) {
+      std::vector<FfnConfig>& menu = menus[c.split == 2 ? 0 : 1];
+      if (menu.size() < 6 && (menu.empty() || menu.back().rows != c.rows || c.split == 4))
+        menu.push_back(c);
+    }
+  std::vector<gpu::CompileRequest> requests;
+  for (const auto& menu : menus) {
+    ASSERT_EQ(menu.size(), 6u);
+    requests.push_back(ffn_request(menu));
+  }
+  const std::vector<gpu::CompileResult> results = cache.get_all(requests);
+  for (std::size_t i = 0; i < menus.size(); ++i) {
+    ASSERT_TRUE(results[i].cubin) << results[i].error;
+    EXPECT_NO_THROW(require_clean_ffn(*results[i].cubin, menus[i])) << ffn_label(menus[i][0]);
+  }
+}
+
 TEST_F(Compile, PrepareIsCleanAndSaysHowToLaunchIt) {
   const gpu::Cubin cubin = cache.get(prepare_request());
   EXPECT_NO_THROW(require_clean(cubin, "prepare", "ramp_prepare", 64));
