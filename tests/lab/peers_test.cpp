@@ -49,5 +49,16 @@ TEST(Peers, RefuseWhatIsNoRecord) {
   EXPECT_THROW(join_peers(kPeers, "not JSON"), Error);
 }
 
+TEST(Peers, LayerRecordsWithPeersHoldBothInOneRow) {
+  const std::vector<PeerLayer> layers = join_peers(
+      R"({"rows":[{"model":"olmoe","layout":"ep8","tokens":16,"load":"uniform","us":16.5,
+          "peers":{"vllm":43.8,"deepgemm":50.3}}]})",
+      "");
+  ASSERT_EQ(layers.size(), 1u);
+  EXPECT_EQ(layers[0].triton_us, 43.8);
+  EXPECT_EQ(layers[0].ours_us, 16.5);
+  EXPECT_TRUE(layers[0].is_one_run);
+}
+
 }  // namespace
 }  // namespace ramp
