@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// exp of the mean over groups of the mean inside a group, its items drawn with replacement.
+// The mean over groups of the mean inside a group, its items drawn with replacement.
 Interval resampled(std::vector<std::span<const double>> groups, int resamples, std::uint64_t seed) {
   std::erase_if(groups, [](const auto& group) { return group.empty(); });
   if (groups.empty() || resamples < 1) return {kNaN, kNaN};
@@ -30,9 +30,10 @@ Interval resampled(std::vector<std::span<const double>> groups, int resamples, s
     mean = of_groups / groups.size();
   }
   std::sort(means.begin(), means.end());
-  return {std::exp(quantile_of_sorted<double>(means, 0.025)),
-          std::exp(quantile_of_sorted<double>(means, 0.975))};
+  return {quantile_of_sorted<double>(means, 0.025), quantile_of_sorted<double>(means, 0.975)};
 }
+
+Interval exp_of(const Interval& logs) { return {std::exp(logs.low), std::exp(logs.high)}; }
 
 }  // namespace
 
@@ -77,12 +78,16 @@ double exp_mean_of_groups(std::span<const std::vector<double>> groups) {
 }
 
 Interval bootstrap_exp_mean(std::span<const double> logs, int resamples, std::uint64_t seed) {
-  return resampled({logs}, resamples, seed);
+  return exp_of(resampled({logs}, resamples, seed));
+}
+
+Interval bootstrap_mean(std::span<const double> values, int resamples, std::uint64_t seed) {
+  return resampled({values}, resamples, seed);
 }
 
 Interval bootstrap_exp_mean_of_groups(std::span<const std::vector<double>> groups, int resamples,
                                       std::uint64_t seed) {
-  return resampled({groups.begin(), groups.end()}, resamples, seed);
+  return exp_of(resampled({groups.begin(), groups.end()}, resamples, seed));
 }
 
 }  // namespace ramp

@@ -34,4 +34,7 @@ double exp_mean_of_groups(std::span<const std::vector<double>> groups);
 Interval bootstrap_exp_mean_of_groups(std::span<const std::vector<double>> groups, int resamples,
                                       std::uint64_t seed);
 
+// 95 % percentile bootstrap of the plain mean.
+Interval bootstrap_mean(std::span<const double> values, int resamples, std::uint64_t seed);
+
 }  // namespace ramp
