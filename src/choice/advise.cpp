@@ -10,12 +10,6 @@ namespace {
 constexpr int kAnySize = std::numeric_limits<int>::max();
 constexpr int kRanges[][2] = {{1, 1}, {2, 8}, {9, 32}, {33, 127}, {128, 511}, {512, kAnySize}};
 
-double mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (double value : values) sum += value;
-  return values.empty() ? std::numeric_limits<double>::quiet_NaN() : sum / values.size();
-}
-
 // us of a pass, mean of the two ways round; infinity where one has none.
 double pass_us(const PassTimes& times, size_t pass) {
   return (static_cast<double>(times.us[0][pass]) + times.us[1][pass]) / 2;

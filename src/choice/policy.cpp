@@ -56,14 +56,14 @@ const std::vector<PolicyKind>& policy_kinds() {
   return kinds;
 }
 
-const PolicyKind& policy_kind(std::string_view name) {
+const PolicyKind& policy_kind(std::string_view name, const std::string& field,
+                              const std::string& next) {
   std::vector<std::string> names;
   for (const PolicyKind& kind : policy_kinds()) {
     if (kind.name == name) return kind;
     names.push_back(kind.name);
   }
-  throw Error("policy", std::string(name), fmt::format("{}", fmt::join(names, ", ")),
-              "pick from these, or say `all`");
+  throw Error(field, std::string(name), fmt::format("{}", fmt::join(names, ", ")), next);
 }
 
 }  // namespace ramp

@@ -64,8 +64,9 @@ struct PolicyKind {
 // In the order tables show them.
 const std::vector<PolicyKind>& policy_kinds();
 
-// Throws Error naming those that exist.
-const PolicyKind& policy_kind(std::string_view name);
+// Throws Error naming those that exist; field and next: what the user was asked for, and can do.
+const PolicyKind& policy_kind(std::string_view name, const std::string& field = "policy",
+                              const std::string& next = "pick from these, or say `all`");
 
 // Names that evaluation refers to.
 inline constexpr std::string_view kFixedPolicy = "fixed";

@@ -65,15 +65,17 @@ double spearman(std::span<const double> a, std::span<const double> b) {
   return aa == 0 || bb == 0 ? kNaN : ab / std::sqrt(aa * bb);
 }
 
-double exp_mean(std::span<const double> logs) {
-  if (logs.empty()) return kNaN;
-  return std::exp(std::accumulate(logs.begin(), logs.end(), 0.0) / logs.size());
+double mean(std::span<const double> values) {
+  if (values.empty()) return kNaN;
+  return std::accumulate(values.begin(), values.end(), 0.0) / values.size();
 }
+
+double exp_mean(std::span<const double> logs) { return std::exp(mean(logs)); }
 
 double exp_mean_of_groups(std::span<const std::vector<double>> groups) {
   std::vector<double> means;
   for (const auto& group : groups)
-    if (!group.empty()) means.push_back(std::log(exp_mean(group)));
+    if (!group.empty()) means.push_back(mean(group));
   return exp_mean(means);
 }
 

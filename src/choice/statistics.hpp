@@ -16,6 +16,8 @@ std::vector<double> ranks(std::span<const double> values);
 // equal.
 double spearman(std::span<const double> a, std::span<const double> b);
 
+double mean(std::span<const double> values);  // NaN of nothing
+
 // exp of the mean; the logs of ratios go in, so that a doubling and a halving cancel.  NaN of
 // nothing.
 double exp_mean(std::span<const double> logs);

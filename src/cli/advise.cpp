@@ -36,15 +36,6 @@ bool is_generated(const MeasuredSpace& space) {
   return space.provenance.routing.starts_with("generated");
 }
 
-void require_known(const std::string& flag, const std::string& name) {
-  std::string names;
-  for (const PolicyKind& kind : policy_kinds()) {
-    if (kind.name == name) return;
-    names += (names.empty() ? "" : ", ") + kind.name;
-  }
-  throw Error(flag, name, names, "`ramp eval --help` says what each does");
-}
-
 void require_learned(const std::string& flag, const Evaluation& evaluation,
                      const std::string& name) {
   const std::string& why = score_of(evaluation, name).unavailable;
@@ -170,8 +161,9 @@ void print(const MeasuredSpace& space, const Advised& advised, const Options& o)
 }
 
 void run(Options options) {
-  require_known("--present", options.present);
-  require_known("--choice", options.choice);
+  const std::string next = "`ramp eval --help` says what each does";
+  policy_kind(options.present, "--present", next);
+  policy_kind(options.choice, "--choice", next);
   const MeasuredSpace space = read_measured(options.measurements);
   const Model* model = find_model_or_null(space.provenance.model);
   if (options.layers == 0 && model) {

@@ -200,9 +200,8 @@ FfnArgs BurstTimer::arguments(const FfnConfig& config, const PlacedLoad& load) c
   a.tile = reinterpret_cast<const Tile*>(at(load.tiles.at({config.rows, a.owned_experts}).offset));
   a.prefill = default_prefill(static_cast<double>(load.active) / shape_.experts,
                               deepest_prefill({&config, 1}, shape_.hidden));
-  a.pace_ns =
-      prefill_pace_ns(a.owned_experts * ffn_slices(config, shape_.intermediate) * config.split,
-                      gpu_like(context_.info().name).stream_tbps);
+  a.pace_ns = prefill_pace_ns(config, shape_.intermediate, a.owned_experts,
+                              gpu_like(context_.info().name).stream_tbps);
   return a;
 }
 

@@ -27,8 +27,7 @@ LayerArguments shared_arguments(const LayerOptions& o, int first_expert, const i
   f.hidden = o.shape.hidden;
   f.intermediate = o.shape.intermediate;
   f.owned_experts = p.owned_experts;
-  f.pace_ns = prefill_pace_ns(
-      p.owned_experts * ffn_slices(o.menu[0], o.shape.intermediate) * o.menu[0].split, stream_tbps);
+  f.pace_ns = prefill_pace_ns(o.menu[0], o.shape.intermediate, p.owned_experts, stream_tbps);
   return arguments;
 }
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/ffn/config.h"
-
 namespace ramp {
 
 double expected_active_share(int experts, double choices) {
@@ -21,6 +19,12 @@ int default_prefill(double active_share, int deepest) {
 
 int prefill_pace_ns(int blocks, double stream_tbps) {
   return static_cast<int>(std::ceil(blocks * kFfnUnitBytes / (stream_tbps * 1e3)));
+}
+
+int prefill_pace_ns(const FfnConfig& config, int intermediate, int owned_experts,
+                    double stream_tbps) {
+  return prefill_pace_ns(owned_experts * ffn_slices(config, intermediate) * config.split,
+                         stream_tbps);
 }
 
 }  // namespace ramp

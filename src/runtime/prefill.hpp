@@ -4,6 +4,8 @@
 // the share of experts that are expected to have some.
 #pragma once
 
+#include "kernels/ffn/config.h"
+
 namespace ramp {
 
 // Expected share of experts with a token when `choices` pairs fall on `experts` evenly:
@@ -17,5 +19,8 @@ int default_prefill(double active_share, int deepest);
 // Nanoseconds between two units of a block, when `blocks` of them together draw what the memory
 // gives, in TB/s.
 int prefill_pace_ns(int blocks, double stream_tbps);
+// The same of the blocks that own an item.
+int prefill_pace_ns(const FfnConfig& config, int intermediate, int owned_experts,
+                    double stream_tbps);
 
 }  // namespace ramp

@@ -11,14 +11,13 @@ namespace ramp::emulator {
 namespace {
 
 // Arrives at a meeting of `all` threads and returns when they are there.
-void meet(Meeting& meeting, int all, const char* what, std::uint64_t id, bool stay = true) {
+void meet(Meeting& meeting, int all, const char* what, std::uint64_t id) {
   const std::uint64_t generation = meeting.generation;
   if (++meeting.arrived == all) {
     meeting.arrived = 0;
     ++meeting.generation;
     return;
   }
-  if (!stay) return;
   wait_until([&meeting, generation] { return meeting.generation != generation; }, what, id);
 }
 
@@ -110,11 +109,6 @@ const std::uint64_t* exchange(const char* kind, std::uint64_t value) {
 void named_barrier(int id, int threads) {
   meet(current->block->named.at(static_cast<std::size_t>(id)), threads, "named barrier",
        static_cast<std::uint64_t>(id));
-}
-
-void named_barrier_arrive(int id, int threads) {
-  meet(current->block->named.at(static_cast<std::size_t>(id)), threads, "named barrier",
-       static_cast<std::uint64_t>(id), false);
 }
 
 void block_barrier() {

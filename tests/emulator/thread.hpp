@@ -27,7 +27,6 @@ void wait_until(std::function<bool()> ready, const char* what, std::uint64_t a =
 // violation.
 const std::uint64_t* exchange(const char* kind, std::uint64_t value);
 void named_barrier(int id, int threads);
-void named_barrier_arrive(int id, int threads);  // and goes on
 void block_barrier();
 void cluster_barrier();
 

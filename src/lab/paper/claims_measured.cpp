@@ -24,12 +24,6 @@ namespace {
 
 using nlohmann::json;
 
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return values.empty() ? Number::kUnknown : sum / static_cast<double>(values.size());
-}
-
 const MeasuredFile* file_of(const ClaimInput& input, std::string_view model,
                             std::string_view layout) {
   for (const MeasuredFile* file : input.files)
@@ -86,7 +80,7 @@ void answer_winners(const ClaimInput& input, ClaimAnswers& answers) {
     const WinnerCount count = count_winners(file->space, input.request.large_batch);
     if (count.exact.empty()) continue;
     passes += count.exact.size();
-    means.push_back(mean_of(count.exact)), close.push_back(mean_of(count.close));
+    means.push_back(mean(count.exact)), close.push_back(mean(count.close));
     one.push_back(count.one_exact), one_close.push_back(count.one_close);
   }
   answers["wrong-tile"] = {spanning(slower), fmt::format("{} EP layouts", slower.size())};
