@@ -57,9 +57,13 @@ void print_list(bool as_json) {
 std::vector<FfnConfig> configs_of(const Options& options) {
   if (options.all && !options.configs.empty())
     throw Error("--all and --configs", "both", "one of them", "");
-  if (!options.family.empty() && options.family != "f1")
-    throw Error("--family", options.family, "f1", "leave it out for every family");
-  return options.configs.empty() ? ffn_space() : configs_of_labels("--configs", options.configs);
+  if (!options.family.empty() && options.family != "f1" && options.family != "f3")
+    throw Error("--family", options.family, "f1 or f3", "leave it out for every family");
+  std::vector<FfnConfig> configs =
+      options.configs.empty() ? ffn_space() : configs_of_labels("--configs", options.configs);
+  if (!options.family.empty())
+    std::erase_if(configs, [&](const FfnConfig& c) { return ffn_family(c) != options.family; });
+  return configs;
 }
 
 // What is known of one configuration when its last record is in.
@@ -175,7 +179,7 @@ void add_check(CLI::App& app) {
   auto options = std::make_shared<Options>();
   verb->add_option("--configs", options->configs, "labels, comma-separated; default: all");
   verb->add_flag("--all", options->all, "every configuration (the default)");
-  verb->add_option("--family", options->family, "every configuration of a family: f1");
+  verb->add_option("--family", options->family, "every configuration of a family: f1 or f3");
   verb->add_option("--shape", options->shape,
                    "E,d,h,k: experts of this GPU, hidden, intermediate, experts a token; default: "
                    "shapes that are awkward in every way");

@@ -50,7 +50,7 @@ class GpuTimer : public KernelTimer {
       TimedConfig timed;
       timed.candidate.label = ffn_label(c);
       timed.candidate.knobs = ffn_knobs(c);
-      timed.candidate.grid = ffn_grid(c, shape.intermediate, gpu_.context.info().sms);
+      timed.candidate.grid = ffn_grid(c, shape.hidden, shape.intermediate, gpu_.context.info().sms);
       timed.candidate.occupancy = ffn_occupancy(c);
       timed.candidate.smem_bytes = ffn_shared_bytes(c);
       const Phase& phase = timed.candidate.grid.phase[0];

@@ -130,7 +130,7 @@ void run(const Options& options) {
   const double reference_s = seconds_since(start);
   const double error = relative_error(want, result.output);
   const double tolerance = fast_tolerance(
-      static_cast<double>(plan.shape.top_k) * ffn_slices(config, plan.shape.intermediate),
+      static_cast<double>(plan.shape.top_k) * ffn_additions(config, plan.shape.intermediate),
       static_cast<double>(pairs_of(grouped.counts)) * plan.shape.intermediate);
   const bool ok = error <= tolerance;
 

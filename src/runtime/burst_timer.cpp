@@ -161,6 +161,17 @@ void BurstTimer::reserve_rows(int tokens) {
   output_.fill_async(0, stream_);
 }
 
+// Between the projections, of two-phase configurations.
+void BurstTimer::reserve_middle(std::size_t pairs) {
+  if (pairs <= middle_rows_) return;
+  middle_rows_ = std::max(pairs, 2 * middle_rows_);
+  const std::size_t elements = middle_rows_ * size_of(shape_.intermediate);
+  middle_q_ = gpu::Buffer(elements);
+  middle_scale_ = gpu::Buffer(elements / kScaleGroup * sizeof(float));
+  ready_ = gpu::Buffer((middle_rows_ + size_of(shape_.experts)) * sizeof(int));
+  ready_.fill_async(0, stream_);  // each launch leaves them so
+}
+
 BurstTimer::PlacedLoad BurstTimer::place(const std::vector<int>& load,
                                          std::vector<unsigned char>& arena) const {
   if (load.size() > size_of(shape_.experts))
@@ -193,6 +204,9 @@ FfnArgs BurstTimer::arguments(const FfnConfig& config, const PlacedLoad& load) c
   a.counts = reinterpret_cast<const int*>(at(load.counts));
   a.rows = reinterpret_cast<const Row*>(at(load.rows));
   a.head = reinterpret_cast<const Row*>(at(load.head));
+  a.ready = reinterpret_cast<int*>(ready_.ptr());
+  a.middle_q = reinterpret_cast<unsigned char*>(middle_q_.ptr());
+  a.middle_scale = reinterpret_cast<float*>(middle_scale_.ptr());
   a.hidden = shape_.hidden;
   a.intermediate = shape_.intermediate;
   a.owned_experts =
@@ -218,9 +232,11 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
   std::vector<unsigned char> arena;
   std::vector<PlacedLoad> placed;
   int tokens = 1;
+  std::size_t pairs = 1;
   for (const std::vector<int>& load : loads) {
     placed.push_back(place(load, arena));
     tokens = std::max(tokens, placed.back().tokens);
+    pairs = std::max(pairs, placed.back().grouped.rows.size());
   }
   for (const BurstCell& cell : cells) {
     const FfnConfig& c = kernels[size_of(cell.config)]->menu().front();
@@ -235,6 +251,7 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
     load.tiles[{c.rows, owned}] = {append(arena, tiles), number};
   }
   reserve_rows(tokens);
+  reserve_middle(pairs);
   if (arena_.bytes() < arena.size()) arena_ = gpu::Buffer(2 * arena.size());
   arena_.upload(arena.data(), arena.size());
 

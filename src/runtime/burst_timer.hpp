@@ -52,6 +52,7 @@ class BurstTimer {
   struct Launch;
   PlacedLoad place(const std::vector<int>& load, std::vector<unsigned char>& arena) const;
   void reserve_rows(int tokens);
+  void reserve_middle(std::size_t pairs);
   double measure_overhead();
   FfnArgs arguments(const FfnConfig& config, const PlacedLoad& load) const;
 
@@ -65,7 +66,9 @@ class BurstTimer {
   std::map<int, std::vector<FfnWeightMaps>> maps_;  // by the split of the configurations
   std::size_t next_set_ = 0;
   gpu::Buffer rows_q_, rows_scale_, output_, states_, arena_;
+  gpu::Buffer ready_, middle_q_, middle_scale_;
   int row_tokens_ = 0;
+  std::size_t middle_rows_ = 0;
   std::vector<gpu::Event> events_;
   double overhead_us_ = 0;
 };

@@ -90,7 +90,7 @@ class Checker {
 
  private:
   static std::string menu_name(const std::vector<FfnConfig>& menu) {
-    return fmt::format("menu of {} (c{}, x{})", menu.size(), menu[0].cols, menu[0].split);
+    return fmt::format("menu of {} ({})", menu.size(), ffn_occupancy(menu[0]));
   }
 
   void step(const std::string& config, double weight) {
@@ -308,7 +308,7 @@ std::vector<std::vector<FfnConfig>> check_menus(const std::vector<FfnConfig>& co
   std::vector<std::vector<FfnConfig>> menus;
   for (const FfnConfig& c : configs) {
     auto menu = std::find_if(menus.begin(), menus.end(), [&](const std::vector<FfnConfig>& m) {
-      return m[0].cols == c.cols && m[0].split == c.split;
+      return ffn_occupancy(m[0]) == ffn_occupancy(c);
     });
     if (menu == menus.end()) menu = menus.insert(menus.end(), std::vector<FfnConfig>{});
     const bool has_height = std::any_of(menu->begin(), menu->end(),

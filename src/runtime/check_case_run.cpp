@@ -44,7 +44,9 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
     std::vector<MenuEntry> menu;
     for (std::size_t i = 0; i < o.menu.size(); ++i)
       menu.push_back(
-          {ffn_grid(o.menu[i], o.shape.intermediate, layer.kernels().device().sms), o.theta[i]});
+          {ffn_grid(o.menu[i], o.shape.hidden, o.shape.intermediate,
+                                       layer.kernels().device().sms),
+                              o.theta[i]});
     choice = select(std::span<const int>(want.counts), menu).entry;
   }
   if (state.choice != choice)
@@ -101,7 +103,7 @@ std::string counter_difference(const LayerState& state, const CheckCase& c, int 
 }  // namespace
 
 double output_adds(const FfnConfig& config, int intermediate, int most_pairs) {
-  return static_cast<double>(ffn_slices(config, intermediate)) * most_pairs;
+  return static_cast<double>(ffn_additions(config, intermediate)) * most_pairs;
 }
 
 Layer trial_layer(std::shared_ptr<const Kernels> kernels, const TrialSetting& trial,
@@ -127,7 +129,7 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
   // Never empty, so that a call without tokens gets pointers to look at.
   const std::size_t elements = static_cast<std::size_t>(c.batch.tokens) * shape.hidden;
   gpu::Buffer output(std::max<std::size_t>(elements, 128) * 2);
-  const Workspace w = workspace_layout(shape, std::max(1, c.batch.tokens));
+  const Workspace w = layer.workspace(std::max(1, c.batch.tokens));
   gpu::Buffer workspace(w.bytes);
   output.fill(kPoison & 0xff);
   workspace.fill(kPoison & 0xff);

@@ -164,7 +164,11 @@ std::size_t Layer::workspace_bytes(int tokens) const {
   if (tokens < 0 || tokens > max_tokens_)
     throw Error("tokens", fmt::format("{}", tokens), fmt::format("0 to {}", max_tokens_),
                 "split the batch");
-  return workspace_layout(options_.shape, tokens).bytes;
+  return workspace(tokens).bytes;
+}
+
+Workspace Layer::workspace(int tokens) const {
+  return workspace_layout(options_.shape, tokens, options_.menu[0].topology == kF3);
 }
 
 int Layer::prefill_of(int tokens, bool ready_counts) const {
@@ -203,7 +207,7 @@ void Layer::require_call(const LayerCall& call) const {
 void Layer::forward(const LayerCall& call) const {
   if (call.tokens == 0) return;
   require_call(call);
-  const Workspace w = workspace_layout(options_.shape, call.tokens);
+  const Workspace w = workspace(call.tokens);
   if (call.workspace_bytes < w.bytes)
     throw Error("workspace_bytes", fmt::format("{}", call.workspace_bytes),
                 fmt::format("at least {} for {} tokens", w.bytes, call.tokens),

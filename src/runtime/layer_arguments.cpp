@@ -19,7 +19,7 @@ LayerArguments shared_arguments(const LayerOptions& o, int first_expert, const i
   p.owned_experts = ffn_owned_experts(o.menu[0], o.shape.intermediate, blocks, o.shape.experts);
   p.menu.entries = static_cast<int>(o.menu.size());
   for (std::size_t i = 0; i < o.menu.size(); ++i)
-    p.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.intermediate, blocks), o.theta[i]};
+    p.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.hidden, o.shape.intermediate, blocks), o.theta[i]};
 
   FfnArgs& f = arguments.ffn;
   f.scale13 = s13;
@@ -44,6 +44,9 @@ void place_in_workspace(LayerArguments& arguments, const Workspace& w, char* wor
   at(p.tile, w.tiles), f.tile = p.tile;
   at(p.rows_scale, w.rows_scale), f.rows_scale = p.rows_scale;
   at(p.rows_q, w.rows_q), f.rows_q = p.rows_q;
+  at(p.ready, w.ready), f.ready = p.ready;  // these three: nobody looks where there are none
+  at(f.middle_scale, w.middle_scale);
+  at(f.middle_q, w.middle_q);
 }
 
 }  // namespace ramp

@@ -106,8 +106,8 @@ void LayerBench::set_load(const LoadSource& source, int tokens) {
   hidden_ = gpu::Buffer(elements * 2);
   output_ = gpu::Buffer(elements * 2);
   bench_.random_bf16(hidden_.ptr(), elements, 5, stream_);
-  const std::size_t workspace = workspace_layout(shape_, tokens).bytes;
-  workspace_ = gpu::Buffer(workspace);
+  const Workspace layout = workspace_layout(shape_, tokens, true);
+  workspace_ = gpu::Buffer(layout.bytes);
   std::vector<gpu::CUdeviceptr> claims;
   for (std::size_t i = 0; i < routed_.size(); ++i) {
     const RoutedLayer& r = routed_[i];
@@ -122,9 +122,8 @@ void LayerBench::set_load(const LoadSource& source, int tokens) {
     p.ids = gpu::Buffer(p.routed.bytes());
     p.gates =
         gpu::Buffer::of(random_gates(tokens, shape_.top_k, 900 + static_cast<std::uint64_t>(i)));
-    p.workspace = gpu::Buffer(workspace);
-    claims.push_back(p.workspace.ptr(workspace_layout(shape_, tokens).state) +
-                     offsetof(LayerState, claim));
+    p.workspace = gpu::Buffer(layout.bytes);
+    claims.push_back(p.workspace.ptr(layout.state) + offsetof(LayerState, claim));
     places_.push_back(std::move(p));
   }
   claims_ = gpu::Buffer::of(claims);

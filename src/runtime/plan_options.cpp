@@ -32,7 +32,7 @@ void check_shape(const LocalShape& plan, const LocalShape& here) {
 void check_grid(const PlanEntry& entry, const FfnConfig& config, const Plan& plan,
                 const std::string& at) {
   if (!plan.gpu.sms) return;
-  const Grid want = ffn_grid(config, plan.shape.intermediate, plan.gpu.sms);
+  const Grid want = ffn_grid(config, plan.shape.hidden, plan.shape.intermediate, plan.gpu.sms);
   const auto text = [](const Grid& g) {
     std::string all;
     for (int p = 0; p < g.phases; ++p)

@@ -35,7 +35,8 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
 
   int most_tokens = 1;
   for (const Pass& pass : passes) most_tokens = std::max(most_tokens, pass.work->batch.tokens);
-  const std::size_t bytes = workspace_layout(shape, most_tokens).bytes;
+  const bool middle = menu[0].topology == kF3;
+  const std::size_t bytes = workspace_layout(shape, most_tokens, middle).bytes;
   std::unique_ptr<unsigned char, decltype(&std::free)> workspace(
       static_cast<unsigned char*>(std::aligned_alloc(kWorkspaceAlignment, bytes)), &std::free);
   std::memset(workspace.get(), 0xff, bytes);
@@ -55,7 +56,7 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
   std::vector<Launch> launches;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const CheckCase& work = *passes[i].work;
-    const Workspace w = workspace_layout(shape, work.batch.tokens);
+    const Workspace w = workspace_layout(shape, work.batch.tokens, middle);
     PassResult& result = results[i];
     result.output.assign(work.batch.hidden.size(), 0xffff);
     LayerArguments arguments = shared;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/ffn/kernel.cuh"
+#include "kernels/ffn/phased/kernel.cuh"
 #include "tests/emulator/device_code.hpp"
 
 namespace ramp {
@@ -11,7 +12,11 @@ extern thread_local char dynamic_shared[];  // device_code.cpp
 
 template <auto& kMenu, int kEntries>
 void emulated_kernel(const FfnArgs& args, const void* w13, const void* w2) {
-  ffn<kMenu, kEntries>(args, static_cast<const TensorMap*>(w13), static_cast<const TensorMap*>(w2));
+  const auto *map13 = static_cast<const TensorMap*>(w13), *map2 = static_cast<const TensorMap*>(w2);
+  if constexpr (kMenu[0].topology == kF3)
+    phased_ffn<kMenu, kEntries>(args, map13, map2);
+  else
+    ffn<kMenu, kEntries>(args, map13, map2);
 }
 }  // namespace ramp
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A configuration of the `ffn` kernel, topology F1: what can be chosen, what is legal, the Grid it
-// makes and the shared memory it takes.  Shared by host and device, so that neither can disagree
-// with the other.
+// A configuration of the `ffn` kernel: what can be chosen, what is legal, the Grid it makes and the
+// shared memory it takes.  Shared by host and device, so that neither can disagree with the other.
 //
-// A block walks over items.  An item is one row tile (up to `rows` tokens of one expert) times one
-// slice of h (cols / 2 columns): it multiplies the rows by the gate and up weights of its slice
-// over all of d, applies SwiGLU, quantises, multiplies by the slice of the down weights and adds
-// the result into the output.
+// A block walks over items.  In topology F1 an item is one row tile (up to `rows` tokens of one
+// expert) times one slice of h (cols / 2 columns): it multiplies the rows by the gate and up
+// weights of its slice over all of d, applies SwiGLU, quantises, multiplies by the slice of the
+// down weights and adds the result into the output.  In topology F3 these are two kinds of items
+// (phased/kernel.cuh): fewer additions into the output, a trip of the middle rows through memory.
 #pragma once
 
 #include "choice/grid.h"
@@ -14,8 +14,10 @@
 
 namespace ramp {
 
+enum Topology { kF1 = 1, kF3 = 3 };
+
 struct FfnConfig {
-  int rows = 8;    // token rows a tile: wgmma's N
+  int rows = 8;    // token rows a tile
   int cols = 256;  // gate and up rows a block holds at once; cols / 2 columns of h
   int stages = 6;  // ring depth, in units of 32 KB of weights
   int staging =
@@ -25,8 +27,10 @@ struct FfnConfig {
                     // in the up projection and of the output's columns in the down projection
   int grouped = 0;  // neighbours in time: row tiles of one slice (1), which share weights in L2, or
                     // slices of one tile
+  int topology = kF1;
 
-  // The one list of knobs: label, JSON, template literal and cache key come from it.
+  // The one list of knobs beside the topology, which the family's name says: label, JSON, template
+  // literal and cache key come from it.
   template <class Self, class Visit>
   RAMP_HD static constexpr void fields(Self& c, Visit&& v) {
     v("rows", c.rows), v("cols", c.cols), v("stages", c.stages), v("staging", c.staging),
@@ -58,6 +62,7 @@ constexpr int kFfnMaxEarly = 4;
 // Units that a block requests at once when it starts.
 constexpr int kFfnAtOnce = 2;
 RAMP_HD constexpr int ffn_early(const FfnConfig& c) {
+  if (c.topology == kF3) return 0;
   const int alone = c.cols > 256 ? 0 : c.rows <= 8 ? 4 : c.rows <= 24 ? 3 : 2;
   const int fit = c.split > 1 ? alone - 1 : alone;
   return fit < c.stages ? fit : c.stages;
@@ -105,13 +110,52 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c, int early) {
   return l;
 }
 
+// The same of topology F3, whose units hold the rows behind the weights.
+struct PhasedLayout {
+  int unit, staging, scales_x, scales_w, row_max, items, item_bytes, bytes;
+};
+constexpr int kPhasedProducerRegisters = 56, kPhasedConsumerRegisters = 224;
+constexpr int kPhasedHeadBytes = 32;
+constexpr int kPhasedMiddlePitch = kScaleGroup + 16;  // bytes; of activated rows, where the output
+                                                      // is staged later
+RAMP_HD constexpr PhasedLayout phased_layout(const FfnConfig& c) {
+  PhasedLayout l{};
+  l.unit = kFfnUnitBytes + c.rows * kScaleGroup;
+  int at = c.stages * l.unit;
+  l.staging = at, at += c.rows * kFfnStagingPitch;
+  l.scales_x = at, at += c.stages * c.rows * 4;
+  l.scales_w = at, at += c.stages * 2 * 4;
+  l.row_max = at, at += kFfnConsumers * 64 * 4;
+  l.item_bytes = kPhasedHeadBytes + c.rows * 8;  // PhasedItem, then a Row a row
+  l.items = round_up(at, 16), at = l.items + kFfnItemSlots * l.item_bytes;
+  l.bytes = round_up(at, 16);
+  return l;
+}
+
 // Shared memory of the launch: alignment slack, barriers and the largest entry.
 RAMP_HD constexpr int ffn_shared_bytes(const FfnConfig& c) {
-  return 1024 + kFfnBarrierBytes + ffn_layout(c, ffn_early(c)).bytes;
+  const int bytes =
+      c.topology == kF3 ? phased_layout(c).bytes : ffn_layout(c, ffn_early(c)).bytes;
+  return 1024 + kFfnBarrierBytes + bytes;
+}
+
+RAMP_HD constexpr const char* phased_refusal(const FfnConfig& c) {
+  if (c.rows != 64 && c.rows != 128) return "rows: f3 is built with 64 and 128";
+  if (c.cols != 256) return "cols: f3 is built with 256";
+  if (c.stages < 2 || c.stages > kFfnMaxStages) return "stages: 2 to 8";
+  if (c.staging != 1) return "staging: 1 in f3";
+  if (c.split != 1) return "split: 1 in f3";
+  if (c.dynamic < 0 || c.dynamic > 1) return "dynamic: 0 or 1";
+  if (c.grouped < 0 || c.grouped > 1) return "grouped: 0 or 1";
+  if (ffn_shared_bytes(c) > kSharedMemoryLimit)
+    return "shared memory: more than a block's 232448 bytes";
+  return nullptr;
 }
 
 // nullptr, or why the configuration can't be built.
 RAMP_HD constexpr const char* ffn_refusal(const FfnConfig& c) {
+  if (c.topology == kF3) return phased_refusal(c);
+  if (c.topology != kF1) return "topology: f1 and f3 are built";
   if (c.rows != 8 && c.rows != 16 && c.rows != 24 && c.rows != 32 && c.rows != 40 && c.rows != 48 &&
       c.rows != 64)
     return "rows: 8, 16, 24, 32, 40, 48 and 64 are built";
@@ -135,13 +179,21 @@ RAMP_HD constexpr const char* ffn_refusal(const FfnConfig& c) {
   return nullptr;
 }
 
-// Slices of h: q_c.  The last may be half empty (h = 1408 at 512 columns).
+// Slices of h: q_c of the up projection.  The last may be half empty (h = 1408 at 512 columns).
 RAMP_HD constexpr int ffn_slices(const FfnConfig& c, int intermediate) {
   return ceil_div(intermediate, c.cols / 2);
 }
 
-RAMP_HD constexpr Grid ffn_grid(const FfnConfig& c, int intermediate, int blocks) {
-  return Grid{{{c.rows, ffn_slices(c, intermediate), blocks / c.split}, {}}, 1};
+RAMP_HD constexpr Grid ffn_grid(const FfnConfig& c, int hidden, int intermediate, int blocks) {
+  const Phase up{c.rows, ffn_slices(c, intermediate), blocks / c.split};
+  if (c.topology == kF3)
+    return Grid{{up, {c.rows, ceil_div(hidden, kFfnUnitCols), blocks}}, 2};
+  return Grid{{up, {}}, 1};
+}
+
+// Additions of bf16 rows into an output element, of one token-expert pair.
+RAMP_HD constexpr int ffn_additions(const FfnConfig& c, int intermediate) {
+  return c.topology == kF3 ? 1 : ffn_slices(c, intermediate);
 }
 
 // Experts whose first row tile belongs to a fixed block from the start, so that its weights can be
@@ -149,6 +201,7 @@ RAMP_HD constexpr Grid ffn_grid(const FfnConfig& c, int intermediate, int blocks
 // of expert b / slices.
 RAMP_HD constexpr int ffn_owned_experts(const FfnConfig& c, int intermediate, int blocks,
                                         int experts) {
+  if (c.topology == kF3) return 0;
   const int whole = blocks / c.split / ffn_slices(c, intermediate);
   return whole < experts ? whole : experts;
 }

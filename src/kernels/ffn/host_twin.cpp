@@ -53,7 +53,12 @@ void multiply(const std::uint8_t* weights, float weight_scale, const QuantisedTi
 HostRun run_on_host(const LocalShape& shape, const HostWeights& weights, const HostBatch& batch,
                     const GroupedRows& grouped, const FfnConfig& config) {
   const int d = shape.hidden, h = shape.intermediate;
-  const int d_blocks = d / kScaleGroup, h_blocks = h / kScaleGroup, groups = ffn_groups(config);
+  const int d_blocks = d / kScaleGroup, h_blocks = h / kScaleGroup;
+  // F3 multiplies by the down weights of all of h at once.
+  const bool phased = config.topology == kF3;
+  const int groups = phased ? h_blocks : ffn_groups(config),
+            slices = phased ? 1 : ffn_slices(config, h);
+  const Grid grid = ffn_grid(config, d, h, 1);
   HostRun run;
   run.output.assign(static_cast<std::size_t>(batch.tokens) * d, 0);
 
@@ -79,7 +84,8 @@ HostRun run_on_host(const LocalShape& shape, const HostWeights& weights, const H
                          &x.scale[static_cast<std::size_t>(r) * d_blocks + b]);
         }
 
-      for (int slice = 0; slice < ffn_slices(config, h); ++slice, ++run.items) {
+      for (int p = 0; p < grid.phases; ++p) run.items += grid.phase[p].col_tiles;
+      for (int slice = 0; slice < slices; ++slice) {
         const int begin = slice * groups, mine = std::min(groups, h_blocks - begin),
                   width = mine * kScaleGroup;
         QuantisedTile y{std::vector<float>(static_cast<std::size_t>(rows) * width),

@@ -46,6 +46,7 @@ void require_legal_menu(std::span<const FfnConfig> menu) {
 }
 
 int deepest_prefill(std::span<const FfnConfig> menu, int hidden) {
+  if (menu[0].topology == kF3) return 0;
   int ring = kFfnMaxStages, early = kFfnMaxEarly;
   for (const FfnConfig& c : menu) {
     ring = std::min(ring, c.stages);
@@ -64,10 +65,11 @@ int menu_shared_bytes(std::span<const FfnConfig> menu) {
 }
 
 std::string ffn_source(std::span<const FfnConfig> menu) {
+  const bool phased = menu[0].topology == kF3;
   std::string entries;
   for (const FfnConfig& c : menu) entries += fmt::format("    {},\n", ffn_literal(c));
   return fmt::format(
-      "#include \"kernels/ffn/kernel.cuh\"\n"
+      "#include \"kernels/ffn/{}kernel.cuh\"\n"
       "namespace ramp {{\n"
       "constexpr FfnConfig kMenu[] = {{\n{}}};\n"
       "}}\n"
@@ -75,9 +77,9 @@ std::string ffn_source(std::span<const FfnConfig> menu) {
       "    const __grid_constant__ ramp::FfnArgs args,\n"
       "    const __grid_constant__ ramp::TensorMap w13,\n"
       "    const __grid_constant__ ramp::TensorMap w2) {{\n"
-      "  ramp::ffn<ramp::kMenu, {}>(args, &w13, &w2);\n"
+      "  ramp::{}ffn<ramp::kMenu, {}>(args, &w13, &w2);\n"
       "}}\n",
-      entries, kFfnKernelName, menu.size());
+      phased ? "phased/" : "", entries, kFfnKernelName, phased ? "phased_" : "", menu.size());
 }
 
 gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu) {

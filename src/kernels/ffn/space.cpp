@@ -26,15 +26,17 @@ int deepest(FfnConfig c) {
 
 }  // namespace
 
+std::string ffn_family(const FfnConfig& c) { return c.topology == kF3 ? "f3" : "f1"; }
+
 std::string ffn_label(const FfnConfig& c) {
-  return fmt::format("f1-r{}-c{}-s{}-w{}-{}{}{}", c.rows, c.cols, c.stages, c.staging,
+  return fmt::format("{}-r{}-c{}-s{}-w{}-{}{}{}", ffn_family(c), c.rows, c.cols, c.stages, c.staging,
                      c.dynamic ? "dynamic" : "static",
                      c.split > 1 ? fmt::format("-x{}", c.split) : "", c.grouped ? "-grouped" : "");
 }
 
 std::string ffn_knobs(const FfnConfig& c) {
   nlohmann::ordered_json json;
-  json["family"] = "f1";
+  json["family"] = ffn_family(c);
   FfnConfig::fields(c, [&](const char* name, int value) { json[name] = value; });
   return json.dump();
 }
@@ -44,17 +46,18 @@ std::string ffn_literal(const FfnConfig& c) {
   FfnConfig::fields(c, [&](const char* name, int value) {
     text += fmt::format("{}.{} = {}", text.empty() ? "" : ", ", name, value);
   });
-  return "{" + text + "}";
+  return fmt::format("{{{}, .topology = {}}}", text, c.topology);
 }
 
 FfnConfig ffn_from_knobs(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object())
     throw Error("knobs", text.substr(0, 80), "a JSON object", "re-make the plan with `ramp tune`");
-  if (json.value("family", "") != "f1")
-    throw Error("knobs/family", json.value("family", "(missing)"), "f1",
-                "this version runs the F1 family only");
   FfnConfig c;
+  const std::string said = json.value("family", "(missing)");
+  for (c.topology = kF3; c.topology > kF1 && said != ffn_family(c);) c.topology = kF1;
+  if (said != ffn_family(c))
+    throw Error("knobs/family", said, "f1 or f3", "this version runs no other family");
   std::size_t known = 1;
   FfnConfig::fields(c, [&](const char* name, int& value) {
     const auto it = json.find(name);
@@ -78,7 +81,8 @@ FfnConfig ffn_from_label(const std::string& label) {
 }
 
 std::string ffn_occupancy(const FfnConfig& c) {
-  return fmt::format("1x{}-c{}-x{}", kFfnThreads, c.cols, c.split);
+  return fmt::format("1x{}-c{}-x{}{}", kFfnThreads, c.cols, c.split,
+                     c.topology == kF3 ? "-f3" : "");
 }
 
 std::vector<FfnConfig> ffn_space() {
@@ -110,6 +114,10 @@ std::vector<FfnConfig> ffn_space() {
           if (one > two && one >= 2) add(c, 1, one, {1});
         }
       }
+  for (int rows : {64, 128}) {
+    FfnConfig c{.rows = rows, .staging = 1, .topology = kF3};
+    add(c, 1, deepest(c), {0, 1});
+  }
   return space;
 }
 

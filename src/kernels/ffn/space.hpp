@@ -11,6 +11,7 @@
 namespace ramp {
 
 std::string ffn_label(const FfnConfig& c);    // "f1-r8-c256-s6-w2-dynamic-grouped"
+std::string ffn_family(const FfnConfig& c);   // "f1" or "f3", its topology
 std::string ffn_knobs(const FfnConfig& c);    // JSON object, what a plan stores
 std::string ffn_literal(const FfnConfig& c);  // "{.rows = 8, ...}", for the compiler
 
@@ -18,7 +19,7 @@ std::string ffn_literal(const FfnConfig& c);  // "{.rows = 8, ...}", for the com
 FfnConfig ffn_from_knobs(const std::string& json);
 FfnConfig ffn_from_label(const std::string& label);
 
-// Entries of one prefilled menu share it: threads a block and tile width.
+// Entries of one menu share it: threads a block, tile width, cluster and topology.
 std::string ffn_occupancy(const FfnConfig& c);
 
 // Every legal configuration that differs from its neighbours in a way that can show: `stages` at

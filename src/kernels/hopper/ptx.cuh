@@ -102,6 +102,12 @@ __device__ __forceinline__ u64 policy_evict_first() {
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
+// Weights that other blocks are about to read as well.
+__device__ __forceinline__ u64 policy_evict_normal() {
+  u64 policy;
+  asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
 __device__ __forceinline__ void tma_load_3d(u32 to, const void* map, u32 bar, int c0, int c1,
                                             int c2, u64 policy) {
   asm volatile(
@@ -200,6 +206,18 @@ __device__ __forceinline__ void mbarrier_wait_cluster(u32 bar, u32 parity) {
       : "memory");
 }
 
+// ---- between blocks ----------------------------------------------------------------------------
+// What this thread wrote, or saw written at a barrier of its block, is visible to whoever sees the
+// sum.
+__device__ __forceinline__ void add_release(int* to, int n) {
+  asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(to), "r"(n) : "memory");
+}
+__device__ __forceinline__ void wait_at_least(const int* p, int n) {
+  int v;
+  do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  while (v < n);
+}
+
 // ---- matrix fragments --------------------------------------------------------------------------
 // Two 8x8 matrices of b16, stored transposed; lane i of 0..15 gives the address of row i%8 of
 // matrix i/8.
@@ -211,6 +229,13 @@ __device__ __forceinline__ void store_matrix_x2_trans(u32 to, u32 a, u32 b) {
 __device__ __forceinline__ void store_matrix_x4_trans(u32 to, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+// Four 8x8 matrices of b16: lane i gives the address of row i%8 of matrix i/8, and of each matrix
+// brings the two elements 2(i%4) of row i/4.
+__device__ __forceinline__ void store_matrix_x4(u32 to, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a),
+               "r"(b), "r"(c), "r"(d)
                : "memory");
 }
 // Four 8x8 matrices of b16: lane i gives the address of row i%8 of matrix i/8, and gets of each

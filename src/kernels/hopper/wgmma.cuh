@@ -64,6 +64,10 @@ __device__ __forceinline__ void wgmma(float (&d)[N / 2], const u32 (&a)[4], u64 
 #define RAMP_R20_23 "%20, %21, %22, %23"
 #define RAMP_R24_27 "%24, %25, %26, %27"
 #define RAMP_R28_31 "%28, %29, %30, %31"
+#define RAMP_R32_47                                                               \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define RAMP_R48_63                                                               \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define RAMP_R0_15 RAMP_R0_3 ", " RAMP_R4_7 ", " RAMP_R8_11 ", " RAMP_R12_15
 
 RAMP_WGMMA(8, RAMP_R0_3, 4, 5, 6, 5, 6, 7, 8, 9, RAMP_D4(0))
@@ -77,6 +81,10 @@ RAMP_WGMMA(48, RAMP_R0_15 ", " RAMP_R16_19 ", " RAMP_R20_23, 24, 25, 26, 25, 26,
            RAMP_D16(0), RAMP_D4(16), RAMP_D4(20))
 RAMP_WGMMA(64, RAMP_R0_15 ", " RAMP_R16_19 ", " RAMP_R20_23 ", " RAMP_R24_27 ", " RAMP_R28_31, 32,
            33, 34, 33, 34, 35, 36, 37, RAMP_D16(0), RAMP_D16(16))
+RAMP_WGMMA(128,
+           RAMP_R0_15 ", " RAMP_R16_19 ", " RAMP_R20_23 ", " RAMP_R24_27 ", " RAMP_R28_31
+                      ", " RAMP_R32_47 ", " RAMP_R48_63,
+           64, 65, 66, 65, 66, 67, 68, 69, RAMP_D16(0), RAMP_D16(16), RAMP_D16(32), RAMP_D16(48))
 
 #undef RAMP_WGMMA
 #undef RAMP_D4
@@ -89,6 +97,8 @@ RAMP_WGMMA(64, RAMP_R0_15 ", " RAMP_R16_19 ", " RAMP_R20_23 ", " RAMP_R24_27 ", 
 #undef RAMP_R20_23
 #undef RAMP_R24_27
 #undef RAMP_R28_31
+#undef RAMP_R32_47
+#undef RAMP_R48_63
 #undef RAMP_R0_15
 
 }  // namespace ramp

@@ -194,13 +194,15 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
     }
   }
 
-  const Phase& phase = a.menu.entry[choice].grid.phase[0];
+  const Grid& grid = a.menu.entry[choice].grid;
+  const Phase& phase = grid.phase[0];
   for (int e = warp; e < experts; e += kPrepareWarps) {
     const int n = count[e], owned = n > 0 && e < a.owned_experts;
     const int first = tile_base[choice * experts + e], claimed = row_tiles(n, phase) - owned;
     for (int t = lane; t < claimed; t += 32) {
       const int at = (t + owned) * phase.rows;
       a.tile[first + t] = Tile{e | min(phase.rows, n - at) << 16, base[e] + at, first, claimed};
+      if (grid.phases > 1) a.ready[first + t] = 0;
     }
   }
 }

@@ -73,6 +73,7 @@ struct PrepareArgs {
   Row* rows;    // [rows] grouped by expert, in the order of the pairs
   Row* head;    // [local_experts, kHeadRows] the first of each expert
   Tile* tile;   // [tiles]
+  int* ready;   // [tiles] cleared where the entry has two phases
 };
 
 struct FfnArgs {
@@ -86,6 +87,9 @@ struct FfnArgs {
   const Row* rows;
   const Row* head;
   const Tile* tile;
+  int* ready;               // [tiles] 0 between launches; see phased/kernel.cuh
+  unsigned char* middle_q;  // [rows, h] e4m3, in the order grouped by expert; topology F3
+  float* middle_scale;      // [rows, h / 128]
   int hidden;
   int intermediate;
   int owned_experts;

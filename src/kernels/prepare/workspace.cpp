@@ -6,7 +6,7 @@
 
 namespace ramp {
 
-Workspace workspace_layout(const LocalShape& shape, int tokens) {
+Workspace workspace_layout(const LocalShape& shape, int tokens, bool middle) {
   const std::size_t experts = shape.experts, hidden = shape.hidden;
   const std::size_t all_tokens = tokens, pairs = all_tokens * shape.top_k;
   std::size_t end = 0;
@@ -23,6 +23,12 @@ Workspace workspace_layout(const LocalShape& shape, int tokens) {
   w.tiles = place((pairs + experts) * sizeof(Tile));
   w.rows_scale = place(all_tokens * (hidden / kScaleGroup) * sizeof(float));
   w.rows_q = place(all_tokens * hidden);
+  if (middle) {
+    const std::size_t h = shape.intermediate;
+    w.ready = place((pairs + experts) * sizeof(int));
+    w.middle_scale = place(pairs * (h / kScaleGroup) * sizeof(float));
+    w.middle_q = place(pairs * h);
+  }
   w.bytes = end;
   return w;
 }

@@ -45,6 +45,7 @@ inline void mbarrier_wait_cluster(u32 bar, u32 parity) { emulator::barrier_wait(
 
 // ---- copies ------------------------------------------------------------------------------------
 inline u64 policy_evict_first() { return 0; }
+inline u64 policy_evict_normal() { return 0; }
 
 // A map holds the address of what it was made from (layer.cpp).  Boxes begin on 16 bytes and are
 // copied 16 at a time; `swizzle` lets the chunks of 128 bytes change places by the row's number.
@@ -126,6 +127,13 @@ inline void store_async_4(u32 to, u32 bar, u32 v) {
   emulator::land_later(to, bar, 4, [v](char* place) { std::memcpy(place, &v, 4); });
 }
 
+// ---- between blocks ----------------------------------------------------------------------------
+// Blocks take turns, so memory is the same for all.
+inline void add_release(int* to, int n) { *to += n; }
+inline void wait_at_least(const int* p, int n) {
+  emulator::wait_until([p, n] { return *p >= n; }, "a word in memory", static_cast<u64>(n));
+}
+
 // ---- matrix fragments --------------------------------------------------------------------------
 // PTX ISA, "stmatrix": matrix m's row r is at the address that lane 8m + r gives; transposed, lane
 // l holds elements (2 * (l % 4) + {0, 1}, l / 4) of each.
@@ -149,6 +157,16 @@ inline void store_matrix_x2_trans(u32 to, u32 a, u32 b) {
 inline void store_matrix_x4_trans(u32 to, u32 a, u32 b, u32 c, u32 d) {
   const u32 fragment[] = {a, b, c, d};
   store_matrix_trans(to, fragment, 4);
+}
+inline void store_matrix_x4(u32 to, u32 a, u32 b, u32 c, u32 d) {
+  const u32 fragment[] = {a, b, c, d};
+  const int lane = threadIdx.x % 32;
+  const std::uint64_t* all = emulator::exchange("stmatrix", to);
+  u32 row_at[4];
+  for (int m = 0; m < 4; ++m) row_at[m] = static_cast<u32>(all[8 * m + lane / 4]);
+  for (int m = 0; m < 4; ++m)
+    std::memcpy(emulator::shared_pointer(row_at[m] + static_cast<u32>(lane % 4) * 4, 4),
+                &fragment[m], 4);
 }
 // PTX ISA, "ldmatrix": matrix m's row r is at the address that lane 8m + r gives; lane l gets the 4
 // bytes l % 4 of row l / 4 of each.

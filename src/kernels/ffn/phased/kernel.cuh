@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ffn`, topology F3: both projections in one persistent launch, one after the other, each with
+// items of its own.  An up item is a row tile times 128 columns of h over all of d, activated and
+// quantised into device memory; a down item is a row tile times 256 columns of the output over all
+// of h, so an output element gets one addition a token-expert pair.  For loads of many rows an
+// expert, where F1's additions (one a slice of h) would take longer than the products.
+//
+// A counter a row tile says how many warpgroups have written their part of its middle rows; whoever
+// gathers rows of a down item waits for all of them.  Items are claimed in order, all up items
+// before all down items, so what is waited for is being worked on: nobody waits in a circle.
+// Weights wait for nothing: a down item's are on their way while its rows are still computed.
+#pragma once
+
+#include "kernels/ffn/phased/consumer.cuh"
+#include "kernels/ffn/phased/producer.cuh"
+
+namespace ramp {
+
+// Runs f on entry `choice` of kMenu.  A choice out of range (a corrupted word) runs the first.
+template <auto& kMenu, int kEntries, int kIndex = 0, class F>
+__device__ __forceinline__ void with_phased_entry(int choice, const F& f) {
+  if constexpr (kIndex + 1 < kEntries) {
+    if (choice != kIndex && choice > 0)
+      return with_phased_entry<kMenu, kEntries, kIndex + 1>(choice, f);
+  }
+  f.template operator()<PhasedEntry<kMenu[kIndex]>>();
+}
+
+template <auto& kMenu, int kEntries>
+__device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w13,
+                                           const TensorMap* w2) {
+  extern __shared__ char dynamic_shared[];
+  launch_dependents();
+  const FfnMaps maps{w13, w2};
+
+  PhasedShared s;
+  s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
+  s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
+  s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kFfnMaxStages; ++i) {
+      mbarrier_init(s.full(i), kFfnGatherThreads + 1);
+      mbarrier_init(s.empty(i), kConsumerWarps);
+    }
+    for (int i = 0; i < kFfnItemSlots; ++i) {
+      mbarrier_init(s.item_full(i), 1);
+      mbarrier_init(s.item_empty(i), kFfnGatherThreads / 32 + kConsumerWarps);
+      mbarrier_init(s.rows_full(i), kFfnGatherThreads / 32);
+    }
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+
+  if (threadIdx.x < 128) {
+    give_registers<kPhasedProducerRegisters>();
+    wait_for_dependencies();
+    const int choice = load_cg(&a.state->choice);
+    with_phased_entry<kMenu, kEntries>(choice, [&]<class E>() {
+      if (threadIdx.x == 0)
+        phased_schedule<E>(s, a, maps);
+      else if (threadIdx.x >= 32)
+        phased_gather<E>(s, a);
+    });
+  } else {
+    take_registers<kPhasedConsumerRegisters>();
+    wait_for_dependencies();
+    const int choice = load_cg(&a.state->choice);
+    with_phased_entry<kMenu, kEntries>(choice,
+                                       [&]<class E>() { PhasedConsumer<E>{s, a}.run(); });
+  }
+}
+
+}  // namespace ramp

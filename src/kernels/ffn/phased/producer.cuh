@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The producer warpgroup of the two-phase `ffn`: one thread claims items and loads weights, three
+// warps gather rows and scales.
+#pragma once
+
+#include "kernels/ffn/phased/shared.cuh"
+
+namespace ramp {
+
+// Item `index`: those of the up projection first, so that a block which waits for another's result
+// waits for an item that somebody works on already.
+template <class E>
+__device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, int index) {
+  const int up_columns = a.intermediate / kScaleGroup,
+            down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = tiles * up_columns;
+  if (index >= up_items + tiles * down_columns) return {0, 0, 0, kNoMoreItems, 0, 0, 0};
+  const int down = index >= up_items, columns = down ? down_columns : up_columns;
+  index -= down ? up_items : 0;
+  int tile = index / columns, column = index % columns;
+  int4 t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
+  if constexpr (E::config.grouped) {
+    const int at = index - t.z * columns;  // within the expert's items
+    column = at / t.w;
+    tile = t.z + at % t.w;
+    t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
+  }
+  return {down, t.x & 0xffff, column, t.x >> 16, t.y, tile, t.w > 1};
+}
+
+// By one thread.
+template <class E>
+__device__ __forceinline__ void phased_schedule(const PhasedShared& s, const FfnArgs& a,
+                                                const FfnMaps& maps) {
+  const int tiles = load_cg(&a.state->tiles);
+  // Weights that one row tile reads leave the L2 first; those that several read stay for them.
+  const u64 once = policy_evict_first(), again = policy_evict_normal();
+  RingCursor<E::config.stages> unit;
+  RingCursor<kFfnItemSlots> item;
+  item.phase = unit.phase = 1;  // the first turn finds every place empty
+
+  int next = blockIdx.x;
+  const auto claim = [&] {
+    next = E::config.dynamic ? atomicAdd(&a.state->claim, 1) : next + static_cast<int>(gridDim.x);
+  };
+  if (E::config.dynamic) claim();
+#pragma unroll 1
+  for (;;) {
+    const PhasedItem it = phased_item<E>(a, tiles, next);
+    mbarrier_wait(s.item_empty(item.slot), item.phase);
+    *E::head(s, item.slot) = it;
+    mbarrier_arrive(s.item_full(item.slot));
+    if (it.rows == kNoMoreItems) break;
+    item.next();
+    const int units = (it.down ? a.intermediate : a.hidden) / kScaleGroup;
+    const int claim_at = max(0, units - 2);  // late, but in time for the ring
+    const u64 policy = it.shared ? again : once;
+#pragma unroll 1
+    for (int k = 0; k < units; ++k, unit.next()) {
+      if (k == claim_at) claim();
+      mbarrier_wait(s.empty(unit.slot), unit.phase);
+      const u32 full = s.full(unit.slot), to = E::weights(s, unit.slot);
+      mbarrier_arrive_expect(full, kFfnUnitBytes);
+      if (it.down)
+        tma_load_3d(to, maps.w2, full, k * kScaleGroup, it.column * kFfnUnitCols, it.expert,
+                    policy);
+      else
+        tma_load_4d(to, maps.w13, full, k * kScaleGroup, it.column * kScaleGroup, 0, it.expert,
+                    policy);
+    }
+  }
+}
+
+// By the 96 threads behind the first warp: all bring rows and their scales, the last two also the
+// weights' two scales of a unit.
+template <class E>
+__device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnArgs& a) {
+  const int thread = threadIdx.x - 32;
+  constexpr int kChunks = kScaleGroup / 16, kStep = kFfnGatherThreads / kChunks;
+  const int chunk = thread % kChunks, first_row = thread / kChunks;
+  const int d_blocks = a.hidden / kScaleGroup, h_blocks = a.intermediate / kScaleGroup;
+  const int scale = thread - (kFfnGatherThreads - 2);  // of the weights, or negative
+  RingCursor<E::config.stages> unit;
+  RingCursor<kFfnItemSlots> item;
+  unit.phase = 1;
+
+#pragma unroll 1
+  for (;; item.next()) {
+    mbarrier_wait(s.item_full(item.slot), item.phase);
+    const PhasedItem it = *E::head(s, item.slot);
+    if (it.rows == kNoMoreItems) break;
+    Row* rows = E::rows(s, item.slot);
+    for (int r = thread; r < it.rows; r += kFfnGatherThreads)
+      *reinterpret_cast<int2*>(rows + r) =
+          load_cg(reinterpret_cast<const int2*>(a.rows + it.row0 + r));
+    const int all_up = kFfnConsumers * h_blocks;  // arrivals of the tile's up items
+    if (it.down && thread == 0) wait_at_least(a.ready + it.tile, all_up);
+    named_barrier(kGatherers, kFfnGatherThreads);
+    if (thread % 32 == 0) mbarrier_arrive(s.rows_full(item.slot));
+
+    const int blocks = it.down ? h_blocks : d_blocks, pitch = blocks * kScaleGroup;
+    const unsigned char* from = (it.down ? a.middle_q : a.rows_q) + chunk * 16;
+    const float* row_scales = it.down ? a.middle_scale : a.rows_scale;
+    const auto source = [&](int r) -> long long { return it.down ? it.row0 + r : rows[r].token; };
+    // Gate and up of a 128-block of h, or two 128-blocks of the output; the last may be missing.
+    const int weight_block = it.down ? it.column * 2 + scale : scale * h_blocks + it.column;
+    const float* weight_scale =
+        scale >= 0 && (!it.down || weight_block < d_blocks)
+            ? (it.down ? a.scale2 : a.scale13) +
+                  (static_cast<long long>(it.expert) * (it.down ? d_blocks : 2 * h_blocks) +
+                   weight_block) *
+                      blocks
+            : nullptr;
+#pragma unroll 1
+    for (int k = 0; k < blocks; ++k, unit.next()) {
+      mbarrier_wait(s.empty(unit.slot), unit.phase);
+      const u32 to = E::tokens(s, unit.slot);
+#pragma unroll 4
+      for (int r = first_row; r < it.rows; r += kStep)
+        copy_async_16(to + r * kScaleGroup + (chunk ^ (r % 8)) * 16,
+                      from + source(r) * pitch + k * kScaleGroup);
+      for (int r = thread; r < it.rows; r += kFfnGatherThreads)
+        copy_async_4(s.ring + E::row_scales_at(unit.slot) + r * 4,
+                     row_scales + source(r) * blocks + k);
+      if (weight_scale)
+        copy_async_4(s.ring + E::weight_scales_at(unit.slot) + scale * 4, weight_scale + k);
+      copy_async_arrive(s.full(unit.slot));
+    }
+    // The last who waited for a tile leaves its counter as it was, for a launch on the same list.
+    if (it.down && thread == 0 &&
+        atomicAdd(a.ready + it.tile, 1) == all_up + ceil_div(a.hidden, kFfnUnitCols) - 1)
+      a.ready[it.tile] = 0;
+    __syncwarp();
+    if (thread % 32 == 0) mbarrier_arrive(s.item_empty(item.slot));
+  }
+}
+
+}  // namespace ramp
