@@ -115,7 +115,7 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c, int early) {
 struct PhasedLayout {
   int unit, scales_x, scales_w, row_max, items, item_bytes, bytes;
 };
-constexpr int kPhasedProducerRegisters = 56, kPhasedConsumerRegisters = 224;
+constexpr int kPhasedProducerRegisters = 72, kPhasedConsumerRegisters = 216;
 constexpr int kPhasedHeadBytes = 32;
 // Bytes; the pads spread the rows over the banks.
 constexpr int kPhasedMiddlePitch = kScaleGroup + 16;

@@ -38,11 +38,11 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
   RingCursor<kFfnItemSlots> item;
   item.phase = unit.phase = 1;  // the first turn finds every place empty
 
-  int next = blockIdx.x;
+  int next = blockIdx.x;  // the first is dealt out: nothing to wait for
+  const int blocks = gridDim.x;
   const auto claim = [&] {
-    next = E::config.dynamic ? atomicAdd(&a.state->claim, 1) : next + static_cast<int>(gridDim.x);
+    next = (E::config.dynamic ? atomicAdd(&a.state->claim, 1) : next) + blocks;
   };
-  if (E::config.dynamic) claim();
 #pragma unroll 1
   for (;;) {
     const PhasedItem it = phased_item<E>(a, tiles, next);
@@ -75,8 +75,15 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
 template <class E>
 __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnArgs& a) {
   const int thread = threadIdx.x - 32;
-  constexpr int kChunks = kScaleGroup / 16, kStep = kFfnGatherThreads / kChunks;
+  // A row of a unit is 8 chunks of 16 bytes; this thread brings the same one of every kStep-th row.
+  // Their places repeat after two of them, but for the rows' own distance.
+  constexpr int kChunks = kScaleGroup / 16, kStep = kFfnGatherThreads / kChunks,
+                kMine = ceil_div(E::kRows, kStep), kScales = ceil_div(E::kRows, kFfnGatherThreads);
+  static_assert(kStep % 8 == 4);
   const int chunk = thread % kChunks, first_row = thread / kChunks;
+  const u32 place[2] = {
+      static_cast<u32>(first_row * kScaleGroup + (chunk ^ (first_row % 8)) * 16),
+      static_cast<u32>(first_row * kScaleGroup + (chunk ^ ((first_row + kStep) % 8)) * 16)};
   const int d_blocks = a.hidden / kScaleGroup, h_blocks = a.intermediate / kScaleGroup;
   const int scale = thread - (kFfnGatherThreads - 2);  // of the weights, or negative
   RingCursor<E::config.stages> unit;
@@ -97,10 +104,18 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
     named_barrier(kGatherers, kFfnGatherThreads);
     if (thread % 32 == 0) mbarrier_arrive(s.rows_full(item.slot));
 
-    const int blocks = it.down ? h_blocks : d_blocks, pitch = blocks * kScaleGroup;
+    const int blocks = it.down ? h_blocks : d_blocks;
     const unsigned char* from = (it.down ? a.middle_q : a.rows_q) + chunk * 16;
     const float* row_scales = it.down ? a.middle_scale : a.rows_scale;
-    const auto source = [&](int r) -> long long { return it.down ? it.row0 + r : rows[r].token; };
+    // What a unit needs stands ready: where rows begin, in blocks of 128 columns.
+    const auto block_at = [&](int r) -> u32 {
+      return r < it.rows ? (it.down ? it.row0 + r : rows[r].token) * blocks : 0;
+    };
+    u32 row_at[kMine], scale_at[kScales];
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) row_at[i] = block_at(first_row + i * kStep);
+#pragma unroll
+    for (int i = 0; i < kScales; ++i) scale_at[i] = block_at(thread + i * kFfnGatherThreads);
     // Gate and up of a 128-block of h, or two 128-blocks of the output; the last may be missing.
     const int weight_block = it.down ? it.column * 2 + scale : scale * h_blocks + it.column;
     const float* weight_scale =
@@ -114,13 +129,17 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
     for (int k = 0; k < blocks; ++k, unit.next()) {
       mbarrier_wait(s.empty(unit.slot), unit.phase);
       const u32 to = E::tokens(s, unit.slot);
-#pragma unroll 4
-      for (int r = first_row; r < it.rows; r += kStep)
-        copy_async_16(to + r * kScaleGroup + (chunk ^ (r % 8)) * 16,
-                      from + source(r) * pitch + k * kScaleGroup);
-      for (int r = thread; r < it.rows; r += kFfnGatherThreads)
-        copy_async_4(s.ring + E::row_scales_at(unit.slot) + r * 4,
-                     row_scales + source(r) * blocks + k);
+#pragma unroll
+      for (int i = 0; i < kMine; ++i)
+        if (first_row + i * kStep < it.rows)
+          copy_async_16(to + place[i % 2] + i * kStep * kScaleGroup,
+                        from + static_cast<u64>(row_at[i] + k) * kScaleGroup);
+#pragma unroll
+      for (int i = 0; i < kScales; ++i) {
+        const int r = thread + i * kFfnGatherThreads;
+        if (r < it.rows)
+          copy_async_4(s.ring + E::row_scales_at(unit.slot) + r * 4, row_scales + scale_at[i] + k);
+      }
       if (weight_scale)
         copy_async_4(s.ring + E::weight_scales_at(unit.slot) + scale * 4, weight_scale + k);
       copy_async_arrive(s.full(unit.slot));
