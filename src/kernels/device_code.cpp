@@ -34,7 +34,7 @@ std::string device_sources_hash() {
     XXH3_128bits_update(state, &size, sizeof size);
     XXH3_128bits_update(state, s.data(), s.size());
   };
-  const FfnConfig one, two{.rows = 128, .stages = 4, .staging = 1, .topology = kF3};
+  const FfnConfig one, two{.rows = 128, .stages = 3, .staging = 1, .topology = kF3};
   for (const gpu::CompileRequest& request :
        {ffn_request({&one, 1}), ffn_request({&two, 1}), prepare_request()}) {
     for (const std::string& option : gpu::effective_options(request)) text(option);

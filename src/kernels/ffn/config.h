@@ -110,25 +110,18 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c, int early) {
   return l;
 }
 
-// The same of topology F3, whose units hold the rows behind the weights.  Finished rows are staged
-// where an item's last units were.
+// The same of topology F3, whose units hold the rows behind the weights.
 struct PhasedLayout {
-  int unit, scales_x, scales_w, row_max, items, item_bytes, bytes;
+  int unit, staging, scales_x, scales_w, row_max, items, item_bytes, bytes;
 };
 constexpr int kPhasedProducerRegisters = 72, kPhasedConsumerRegisters = 216;
 constexpr int kPhasedHeadBytes = 32;
-// Bytes; the pads spread the rows over the banks.
-constexpr int kPhasedMiddlePitch = kScaleGroup + 16;
-RAMP_HD constexpr int phased_staged_columns(const FfnConfig& c) {  // in one unit's place
-  return c.rows == 128 ? kFfnUnitCols / 2 : kFfnUnitCols;
-}
-RAMP_HD constexpr int phased_staging_pitch(const FfnConfig& c) {
-  return phased_staged_columns(c) * 2 + 16;
-}
+constexpr int kPhasedMiddlePitch = kScaleGroup + 16;  // bytes, of activated rows in `staging`
 RAMP_HD constexpr PhasedLayout phased_layout(const FfnConfig& c) {
   PhasedLayout l{};
   l.unit = kFfnUnitBytes + c.rows * kScaleGroup;
   int at = c.stages * l.unit;
+  l.staging = at, at += c.rows * kFfnStagingPitch;
   l.scales_x = at, at += c.stages * c.rows * 4;
   l.scales_w = at, at += c.stages * 2 * 4;
   l.row_max = at, at += kFfnConsumers * 64 * 4;

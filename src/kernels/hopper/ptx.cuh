@@ -259,6 +259,19 @@ __device__ __forceinline__ u16 pack_e4m3(float low, float high) {
   return packed;
 }
 
+// ---- approximate functions ---------------------------------------------------------------------
+// Two to the x and 1 / x, to about 22 bits; results too small for a normal number are 0.
+__device__ __forceinline__ float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // ---- loads that skip L1 ------------------------------------------------------------------------
 __device__ __forceinline__ int load_cg(const int* p) {
   int v;

@@ -4,8 +4,8 @@
 // four lanes away.
 #pragma once
 
-#include "kernels/ffn/activate.cuh"
 #include "kernels/ffn/phased/shared.cuh"
+#include "kernels/ffn/swiglu.cuh"
 
 namespace ramp {
 
@@ -25,6 +25,7 @@ struct PhasedConsumer {
   const int my_row = first_row + warp * 16 + lane / 4;   // and + 8
   RingCursor<E::config.stages> unit;
   RingCursor<kFfnItemSlots> item;
+  int unpublished = -1;  // tile
 
   // Those who write rows together: a warpgroup, or both.
   __device__ __forceinline__ void meet() const {
@@ -34,14 +35,9 @@ struct PhasedConsumer {
       named_barrier(kAllConsumers, 128 * kFfnConsumers);
   }
 
-  __device__ __forceinline__ void release(int slot) const {
+  __device__ __forceinline__ void release() const {
     __syncwarp();
-    if (lane == 0) mbarrier_arrive(s.empty(slot));
-  }
-  // Where the unit lies that came `n` before the next one.
-  __device__ __forceinline__ int slot_before(int n) const {
-    const int slot = unit.slot - n;
-    return slot < 0 ? slot + E::config.stages : slot;
+    if (lane == 0) mbarrier_arrive(s.empty(unit.slot));
   }
 
   // Column piece i of a unit's two, from a unit's start.  Up: of gate and of up.  Down: of all 256.
@@ -62,10 +58,9 @@ struct PhasedConsumer {
     for (int i = 0; i < N / 2; ++i) sum[i] = fmaf(part[i], i % 4 < 2 ? scale0 : scale1, sum[i]);
   }
 
-  // All 128-blocks of the tile's rows: piece 0 into sum0, piece 1 into sum1.  The last `held` units
-  // keep their places.
-  __device__ __forceinline__ void multiply_item(const PhasedItem& it, int units, int held,
-                                                Sums& sum0, Sums& sum1) {
+  // All 128-blocks of the tile's rows: piece 0 into sum0, piece 1 into sum1.
+  __device__ __forceinline__ void multiply_item(const PhasedItem& it, int units, Sums& sum0,
+                                                Sums& sum1) {
     const int down = uniform(it.down);
 #pragma unroll 1
     for (int k = 0; k < units; ++k) {
@@ -89,7 +84,7 @@ struct PhasedConsumer {
         wgmma_wait<1>();
         promote(sum0, part0, __fmul_rn(w0, row0), __fmul_rn(w0, row1));
         wgmma_wait<0>();
-        if (k < units - held) release(unit.slot);
+        release();
         promote(sum1, part1, __fmul_rn(w1, row0), __fmul_rn(w1, row1));
       } else {
         Sums part;
@@ -100,10 +95,11 @@ struct PhasedConsumer {
         wgmma_fence();
         multiply(part, tokens, weights1);
         wgmma_wait<0>();
-        if (k < units - held) release(unit.slot);
+        release();
         promote(sum1, part, __fmul_rn(w1, row0), __fmul_rn(w1, row1));
       }
       unit.next();
+      publish();
     }
   }
 
@@ -113,16 +109,17 @@ struct PhasedConsumer {
                                             const Sums& up) const {
     float amax0 = 0, amax1 = 0;
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      gate[i] = swiglu(gate[i], up[i]);
+    for (int i = 0; i < N / 2; i += 2) {
+      swiglu_two(gate[i], up[i], gate[i + 1], up[i + 1]);
       float& amax = i % 4 < 2 ? amax0 : amax1;
-      amax = fmaxf(amax, fabsf(gate[i]));
+      amax = fmaxf(amax, fmaxf(fabsf(gate[i]), fabsf(gate[i + 1])));
     }
 #pragma unroll
     for (int d = 2; d > 0; d /= 2) {
       amax0 = fmaxf(amax0, __shfl_xor_sync(~0u, amax0, d));
       amax1 = fmaxf(amax1, __shfl_xor_sync(~0u, amax1, d));
     }
+    bulk_wait_read();  // the staged rows of a down item
     if constexpr (!E::kSplitRows) {
       float* shared_max = reinterpret_cast<float*>(s.base + E::layout.row_max);
       if (lane % 4 == 0) {
@@ -132,11 +129,12 @@ struct PhasedConsumer {
       meet();
       amax0 = fmaxf(amax0, shared_max[(1 - group) * 64 + my_row]);
       amax1 = fmaxf(amax1, shared_max[(1 - group) * 64 + my_row + 8]);
+    } else {
+      meet();
     }
     const float step0 = group_scale(amax0), step1 = group_scale(amax1);
     const float inverse0 = __frcp_rn(step0), inverse1 = __frcp_rn(step1);
-    const int staging = slot_before(1) * E::layout.unit;
-    const u32 to = s.ring + staging + my_row * kPhasedMiddlePitch + piece_at(0, 0) + lane % 4 * 2;
+    const u32 to = s.ring + E::layout.staging + my_row * kPhasedMiddlePitch + piece_at(0, 0) + lane % 4 * 2;
 #pragma unroll
     for (int j = 0; j < N / 8; ++j) {
       store_shared_2(to + j * 8, pack_e4m3(quantise_divide(gate[4 * j], step0, inverse0),
@@ -161,65 +159,48 @@ struct PhasedConsumer {
                             it.column * kScaleGroup + chunk * 16;
     for (int r = first_row + thread / 8; r < min(it.rows, first_row + 64); r += kStep)
       *reinterpret_cast<uint4*>(middle + static_cast<long long>(r) * a.intermediate) =
-          *reinterpret_cast<const uint4*>(s.base + staging + r * kPhasedMiddlePitch + chunk * 16);
-    fence_proxy_async();  // before weights are copied over them
+          *reinterpret_cast<const uint4*>(s.base + E::layout.staging + r * kPhasedMiddlePitch +
+                                          chunk * 16);
     meet();
   }
-  // One of the two arrivals of an up item, after everything that this thread saw written.
-  __device__ __forceinline__ void publish(const PhasedItem& it) const {
-    if (threadIdx.x % 128 == 0) add_release(a.ready + it.tile, 1);
+  // One of the two arrivals of an up item, after everything that this thread saw written.  That is
+  // waited for, so the arrival is put off until the next item's first unit is through; unless the
+  // next is a down item, which may need it.
+  __device__ __forceinline__ void publish() {
+    if (unpublished >= 0 && threadIdx.x % 128 == 0) add_release(a.ready + unpublished, 1);
+    unpublished = -1;
   }
 
-  // 256 columns of the tile's rows as bf16, added into the output.  held: units whose places are
-  // free for them; one too few, where h is a single 128-block, and they go one after the other.
-  __device__ __forceinline__ void finish_down(const PhasedItem& it, const Row* rows, int held,
+  // 256 columns of the tile's rows as bf16, added into the output.
+  __device__ __forceinline__ void finish_down(const PhasedItem& it, const Row* rows,
                                               const Sums& sum0, const Sums& sum1) const {
-    const int end = min(it.rows, first_row + 64);
-    constexpr int kWarps = E::kSplitRows ? 4 : 8;
-    const int first = first_row + (E::kSplitRows ? warp : group * 4 + warp);
-    const auto stage = [&](u32 staging, int i) {
+    const u32 staging = s.ring + E::layout.staging;
+    const u32 to = staging +
+                   (first_row + warp * 16 + lane / 8 % 2 * 8 + lane % 8) * kFfnStagingPitch +
+                   lane / 16 * 16;
+    bulk_wait_read();
+    meet();
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
       const Sums& sum = i ? sum1 : sum0;
-      const u32 to = staging +
-                     (first_row + warp * 16 + lane / 8 % 2 * 8 + lane % 8) * E::kStagingPitch +
-                     (piece_at(1, i) % E::kStagedColumns) * 2 + lane / 16 * 16;
 #pragma unroll
       for (int j = 0; j < N / 8; j += 2)
-        store_matrix_x4(to + j * 16, pack_bf16(sum[4 * j], sum[4 * j + 1]),
+        store_matrix_x4(to + (piece_at(1, i) + j * 8) * 2, pack_bf16(sum[4 * j], sum[4 * j + 1]),
                         pack_bf16(sum[4 * j + 2], sum[4 * j + 3]),
                         pack_bf16(sum[4 * j + 4], sum[4 * j + 5]),
                         pack_bf16(sum[4 * j + 6], sum[4 * j + 7]));
-    };
-    const auto add = [&](u32 staging, int unit_of_output) {
-      const int column = it.column * kFfnUnitCols + unit_of_output * E::kStagedColumns;
-      const int bytes = min(E::kStagedColumns, a.hidden - column) * 2;
-      if (bytes > 0)
-#pragma unroll 1
-        for (int r = first + kWarps * lane; r < end; r += kWarps * 32)
-          bulk_add_bf16(a.output + static_cast<long long>(rows[r].token) * a.hidden + column,
-                        staging + r * E::kStagingPitch, bytes);
-      bulk_commit();
-    };
-    const u32 last = E::weights(s, slot_before(1));
-    if (E::kStagedUnits == 1 || held == E::kStagedUnits) {
-      const u32 before = E::weights(s, slot_before(E::kStagedUnits));
-      stage(before, 0);
-      stage(last, 1);
-      fence_proxy_async();
-      meet();
-      add(before, 0);
-      if (E::kStagedUnits > 1) add(last, 1);
-    } else {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        stage(last, i);
-        fence_proxy_async();
-        meet();
-        add(last, i);
-        bulk_wait_read();
-        meet();
-      }
     }
-    bulk_wait_read();
+    fence_proxy_async();
+    meet();
+    const int bytes = min(kFfnUnitCols, a.hidden - it.column * kFfnUnitCols) * 2;
+    const int end = min(it.rows, first_row + 64);
+    constexpr int kWarps = E::kSplitRows ? 4 : 8;
+    const int first = first_row + (E::kSplitRows ? warp : group * 4 + warp);
+    for (int r = first + kWarps * lane; r < end; r += kWarps * 32)
+      bulk_add_bf16(a.output + static_cast<long long>(rows[r].token) * a.hidden +
+                        it.column * kFfnUnitCols,
+                    staging + r * kFfnStagingPitch, bytes);
+    bulk_commit();
   }
 
   __device__ __forceinline__ void run() {
@@ -227,33 +208,28 @@ struct PhasedConsumer {
     for (;; item.next()) {
       mbarrier_wait(s.item_full(item.slot), item.phase);
       const PhasedItem it = *E::head(s, item.slot);
+      if (it.rows == kNoMoreItems || it.down) publish();
       if (it.rows == kNoMoreItems) break;
       const int units = (it.down ? a.intermediate : a.hidden) / kScaleGroup;
-      const int held = min(units, it.down ? E::kStagedUnits : 1);
-      const bool idle = it.rows <= first_row;  // nothing for this warpgroup
-      Sums sum0, sum1;
-      if (idle) {
+      if (it.rows <= first_row) {  // nothing for this warpgroup
         for (int k = 0; k < units; ++k, unit.next()) {
           mbarrier_wait(s.full(unit.slot), unit.phase);
-          if (k < units - held) release(unit.slot);
+          release();
         }
+        publish();
       } else {
+        Sums sum0, sum1;
 #pragma unroll
         for (int i = 0; i < N / 2; ++i) sum0[i] = sum1[i] = 0.0f;
-        multiply_item(it, units, held, sum0, sum1);
+        multiply_item(it, units, sum0, sum1);
         mbarrier_wait(s.rows_full(item.slot), item.phase);
-      }
-      // Both are done with the last units; their places hold what is finished.
-      named_barrier(kAllConsumers, 128 * kFfnConsumers);
-      if (!idle) {
         const Row* rows = E::rows(s, item.slot);
         if (it.down)
-          finish_down(it, rows, held, sum0, sum1);
+          finish_down(it, rows, sum0, sum1);
         else
           finish_up(it, rows, sum0, sum1);
       }
-      for (int n = held; n > 0; --n) release(slot_before(n));
-      if (!it.down) publish(it);
+      if (!it.down) unpublished = it.tile;
       __syncwarp();
       if (lane == 0) mbarrier_arrive(s.item_empty(item.slot));
     }

@@ -39,11 +39,6 @@ struct PhasedEntry {
   // A warpgroup has 64 rows and all columns, or all 64 rows and half of the columns.
   static constexpr bool kSplitRows = kRows == 128;
   static constexpr int kN = kSplitRows ? 128 : 64;  // columns of one of its two accumulators
-  // Of a down item's output: columns that one unit's place holds, and how many places it takes.
-  static constexpr int kStagedColumns = phased_staged_columns(kConfig),
-                       kStagingPitch = phased_staging_pitch(kConfig),
-                       kStagedUnits = kFfnUnitCols / kStagedColumns;
-  static_assert(kRows * kStagingPitch <= layout.unit && kRows * kPhasedMiddlePitch <= layout.unit);
 
   __device__ static PhasedItem* head(const PhasedShared& s, int i) {
     return reinterpret_cast<PhasedItem*>(s.base + layout.items + i * layout.item_bytes);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "gpu/tensor_map.hpp"
@@ -184,6 +185,9 @@ inline u32 pack_bf16(float low, float high) {
 inline u16 pack_e4m3(float low, float high) {
   return static_cast<u16>(to_e4m3(low) | to_e4m3(high) << 8);
 }
+
+inline float exp2_approx(float x) { return std::exp2(x); }
+inline float reciprocal_approx(float x) { return 1.0f / x; }
 
 template <class T>
 T load_cg(const T* p) {
