@@ -33,14 +33,18 @@ double matrix_share(double rows) {
 }  // namespace
 
 Theta planned_theta(const FfnConfig& config, const LocalShape& shape, const GpuSpec& gpu) {
-  const double d = shape.hidden, b = config.rows;
+  const double d = shape.hidden, b = config.rows, h = shape.intermediate;
   const double c = std::min(config.cols / 2, shape.intermediate);
-  const double flops = 6 * b * d * c / config.split;
+  // Of a tile; the mean of an up tile's and a down tile's where they are two.
+  const bool phased = config.topology == kF3;
+  const double flops = phased ? (4 * b * d * c + 2 * b * h * kFfnUnitCols) / 2
+                              : 6 * b * d * c / config.split;
+  const double added = phased ? b * kFfnUnitCols / 2 : b * d;
   const double flops_per_us = gpu.matrix_pflops * 1e9 / gpu.sms * matrix_share(b);
   Theta theta;
   theta.fixed = static_cast<float>(gpu.stream_start_us + 2 * gpu.kernel_us);
   theta.wave = static_cast<float>(flops / flops_per_us);
-  theta.tile = static_cast<float>(2 * b * d / (kReduceTbps * 1e6));
+  theta.tile = static_cast<float>(2 * added / (kReduceTbps * 1e6));
   theta.expert =
       static_cast<float>(static_cast<double>(expert_bytes(shape.hidden, shape.intermediate)) /
                          (gpu.stream_tbps * 1e6));

@@ -62,7 +62,8 @@ bool possible(int rows, int cols) {
 
 TEST(Space, CoversEveryRowCountAndWidthThatIsPossible) {
   std::set<std::pair<int, int>> built;
-  for (const FfnConfig& c : ffn_space()) built.insert({c.rows, c.cols});
+  for (const FfnConfig& c : ffn_space())
+    if (c.topology == kF1) built.insert({c.rows, c.cols});
   for (int rows = 8; rows <= 64; rows += 8)
     for (int cols : {256, 512})
       EXPECT_EQ(built.count({rows, cols}), possible(rows, cols) ? 1u : 0u) << rows << " " << cols;
@@ -86,6 +87,8 @@ TEST(Space, ALiteralNamesEveryFieldOnce) {
     EXPECT_NE(literal.find(text), std::string::npos) << text << " in " << literal;
     ++fields;
   });
+  EXPECT_NE(literal.find(".topology = 1"), std::string::npos) << literal;
+  ++fields;  // the topology, which is the family's name elsewhere
   EXPECT_EQ(sizeof(FfnConfig), fields * sizeof(int)) << "a knob is missing from the list of fields";
 }
 
@@ -102,6 +105,34 @@ TEST(Space, RefusalsNameTheKnobAndWhatIsAllowed) {
       << "more sums than registers";
   EXPECT_NE(refusal_of({.rows = 64, .cols = 256, .stages = 8, .staging = 2}), "")
       << "more shared memory than a block has";
+}
+
+TEST(Space, TwoPhasesHaveTilesOfTheirOwn) {
+  for (int rows : {64, 128}) {
+    bool built = false;
+    for (const FfnConfig& c : ffn_space()) built |= c.topology == kF3 && c.rows == rows;
+    EXPECT_TRUE(built) << rows;
+  }
+  const FfnConfig legal = ffn_from_label("f3-r128-c256-s3-w1-dynamic");
+  FfnConfig c = legal;
+  c.rows = 32;
+  EXPECT_NE(refusal_of(c).find("64 and 128"), std::string::npos);
+  c = legal, c.split = 2;
+  EXPECT_EQ(refusal_of(c).rfind("split", 0), 0u);
+  c = legal, c.stages = 4;
+  EXPECT_EQ(refusal_of(c).rfind("shared memory", 0), 0u);
+  c = legal, c.topology = 2;
+  EXPECT_EQ(refusal_of(c).rfind("topology", 0), 0u);
+  EXPECT_NE(ffn_occupancy(legal), ffn_occupancy(FfnConfig{})) << "no menu holds both";
+
+  const Grid grid = ffn_grid(legal, 2048 + 128, 768, 132);
+  ASSERT_EQ(grid.phases, 2);
+  EXPECT_EQ(grid.phase[0].col_tiles, 6) << "128-blocks of h";
+  EXPECT_EQ(grid.phase[1].col_tiles, 9) << "256-blocks of the output, the last half empty";
+  EXPECT_EQ(grid.phase[1].rows, 128);
+  EXPECT_EQ(ffn_additions(legal, 768), 1);
+  EXPECT_EQ(ffn_additions(FfnConfig{}, 768), 6);
+  EXPECT_EQ(ffn_owned_experts(legal, 768, 132, 16), 0);
 }
 
 TEST(Space, KnobsOfOthersAreRefusedByName) {
@@ -130,6 +161,7 @@ TEST(SharedMemory, EveryConfigurationFitsABlock) {
 // Swizzled tiles repeat every 1,024 bytes, vector loads and bulk copies need 16, floats 4.
 TEST(SharedMemory, RegionsAreInOrderApartAndAlignedAsTheirReadersNeed) {
   for (const FfnConfig& c : ffn_space()) {
+    if (c.topology != kF1) continue;
     const std::string label = ffn_label(c);
     const int places = c.stages + ffn_early(c);
     const FfnLayout l = ffn_layout(c, ffn_early(c));
@@ -164,10 +196,39 @@ TEST(SharedMemory, RegionsAreInOrderApartAndAlignedAsTheirReadersNeed) {
   }
 }
 
+TEST(SharedMemory, OfTwoPhasesToo) {
+  for (const FfnConfig& c : ffn_space()) {
+    if (c.topology != kF3) continue;
+    const std::string label = ffn_label(c);
+    const PhasedLayout l = phased_layout(c);
+    EXPECT_EQ(l.unit % 1024, 0) << label;
+    EXPECT_EQ(l.unit, kFfnUnitBytes + c.rows * kScaleGroup) << label;
+    EXPECT_EQ(l.staging % 16, 0) << label;
+    EXPECT_EQ(l.items % 16, 0) << label;
+    EXPECT_EQ(l.item_bytes % 16, 0) << label;
+    EXPECT_LE(kPhasedMiddlePitch, kFfnStagingPitch) << "activated rows fit where outputs do";
+    const std::pair<int, int> regions[] = {{0, c.stages * l.unit},
+                                           {l.staging, c.rows * kFfnStagingPitch},
+                                           {l.scales_x, c.stages * c.rows * 4},
+                                           {l.scales_w, c.stages * 2 * 4},
+                                           {l.row_max, 2 * 64 * 4},
+                                           {l.items, kFfnItemSlots * l.item_bytes}};
+    int end = 0;
+    for (const auto& [begin, bytes] : regions) {
+      EXPECT_GE(begin, end) << label;
+      end = begin + bytes;
+    }
+    EXPECT_LE(end, l.bytes) << label;
+  }
+}
+
 TEST(Registers, WhatTheWarpgroupsAskForIsNoMoreThanTheLaunchHas) {
   EXPECT_LE(128 * kFfnProducerRegisters + (kFfnThreads - 128) * kFfnConsumerRegisters, 65536);
   EXPECT_EQ(kFfnProducerRegisters % 8, 0);
   EXPECT_EQ(kFfnConsumerRegisters % 8, 0);
+  EXPECT_LE(128 * kPhasedProducerRegisters + (kFfnThreads - 128) * kPhasedConsumerRegisters, 65536);
+  EXPECT_EQ(kPhasedProducerRegisters % 8, 0);
+  EXPECT_EQ(kPhasedConsumerRegisters % 8, 0);
 }
 
 TEST(SpaceGrid, CountsSlicesAndBlocksAsTheKernelDoes) {
@@ -175,7 +236,7 @@ TEST(SpaceGrid, CountsSlicesAndBlocksAsTheKernelDoes) {
   EXPECT_EQ(ffn_slices(narrow, 768), 6);
   EXPECT_EQ(ffn_slices(wide, 768), 3);
   EXPECT_EQ(ffn_slices(wide, 1408), 6) << "the last slice is half empty";
-  const Grid grid = ffn_grid(narrow, 768, 132);
+  const Grid grid = ffn_grid(narrow, 2048, 768, 132);
   EXPECT_EQ(grid.phases, 1);
   EXPECT_EQ(grid.phase[0].rows, 16);
   EXPECT_EQ(grid.phase[0].col_tiles, 6);

@@ -17,15 +17,19 @@ namespace {
 using Region = std::pair<std::size_t, std::size_t>;  // offset, bytes
 
 std::vector<Region> regions(const LocalShape& s, std::size_t tokens) {
-  const Workspace w = workspace_layout(s, static_cast<int>(tokens));
-  const std::size_t pairs = tokens * s.top_k, experts = s.experts, d = s.hidden;
+  const Workspace w = workspace_layout(s, static_cast<int>(tokens), true);
+  const std::size_t pairs = tokens * s.top_k, experts = s.experts, d = s.hidden,
+                    h = s.intermediate;
   return {{w.state, sizeof(LayerState)},
           {w.counts, experts * 4},
           {w.rows, (pairs + kHeadRows) * sizeof(Row)},
           {w.head, experts * kHeadRows * sizeof(Row)},
           {w.tiles, (pairs + experts) * sizeof(Tile)},
           {w.rows_scale, tokens * (d / 128) * 4},
-          {w.rows_q, tokens * d}};
+          {w.rows_q, tokens * d},
+          {w.ready, (pairs + experts) * 4},
+          {w.middle_scale, pairs * (h / 128) * 4},
+          {w.middle_q, pairs * h}};
 }
 
 const LocalShape kShapes[] = {{16, 8, 2048, 768},
@@ -45,31 +49,39 @@ TEST(Workspace, RegionsAreAlignedApartAndInside) {
         EXPECT_GE(at, end);
         end = at + bytes;
       }
-      EXPECT_LE(end, workspace_layout(shape, tokens).bytes);
+      EXPECT_LE(end, workspace_layout(shape, tokens, true).bytes);
     }
 }
 
 TEST(Workspace, TheStateComesFirstWhateverTheSize) {
   for (const LocalShape& shape : kShapes) {
-    EXPECT_EQ(workspace_layout(shape, 1).state, 0u);
-    EXPECT_EQ(workspace_layout(shape, 4096).state, 0u);
+    EXPECT_EQ(workspace_layout(shape, 1, true).state, 0u);
+    EXPECT_EQ(workspace_layout(shape, 4096, true).state, 0u);
   }
 }
 
 TEST(Workspace, GrowsWithTheTokensSoThatTheLargestCallsServesAll) {
   std::size_t before = 0;
   for (int tokens = 0; tokens < 3000; tokens += 7) {
-    const std::size_t bytes = workspace_layout(kShapes[0], tokens).bytes;
+    const std::size_t bytes = workspace_layout(kShapes[0], tokens, true).bytes;
     EXPECT_GE(bytes, before);
     before = bytes;
   }
 }
 
+TEST(Workspace, MiddleRowsTakeNoPlaceWhereNobodyNeedsThem) {
+  const Workspace without = workspace_layout(kShapes[0], 4096, false),
+                  with = workspace_layout(kShapes[0], 4096, true);
+  EXPECT_EQ(without.rows_q, with.rows_q) << "what both have lies alike";
+  EXPECT_EQ(without.bytes, with.ready);
+  EXPECT_GE(with.bytes - without.bytes, std::size_t{4096} * 8 * 768);
+}
+
 TEST(Workspace, HoldsWhatNoIntCould) {
   const LocalShape wide{512, 8, 16384, 128};
   const int tokens = 1 << 20;
-  EXPECT_GT(workspace_layout(wide, tokens).bytes, std::size_t{1} << 34);
-  const Workspace w = workspace_layout(wide, tokens);
+  EXPECT_GT(workspace_layout(wide, tokens, true).bytes, std::size_t{1} << 34);
+  const Workspace w = workspace_layout(wide, tokens, true);
   EXPECT_GE(w.bytes - w.rows_q, std::size_t{tokens} * 16384);
 }
 
