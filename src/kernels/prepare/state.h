@@ -73,6 +73,9 @@ struct PrepareArgs {
   Row* rows;    // [rows] grouped by expert, in the order of the pairs
   Row* head;    // [local_experts, kHeadRows] the first of each expert
   Tile* tile;   // [tiles]
+  // Of large loads, from the count to the group kernel (spread.cuh).
+  int* run_counts;  // [runs, local_experts]
+  int* places;      // [tokens, top_k] expert and rank inside the run
 };
 
 struct FfnArgs {
