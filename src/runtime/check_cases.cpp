@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "kernels/numeric.h"
+#include "kernels/prepare/runs.h"
 #include "problem/random.hpp"
 #include "runtime/trial.hpp"
 
@@ -106,6 +107,22 @@ class CaseMaker {
     return c;
   }
 
+  // More pairs than one block selects from, most of them of nobody here, so that the reference has
+  // little to do.
+  CheckCase many_pairs(int pairs) {
+    CheckCase c = empty(fmt::format("pairs-{}", pairs), ceil_div(pairs, k()));
+    const auto here = [&] { return local_[random_.below(local_.size())]; };
+    for (int t = 0; t < c.batch.tokens; ++t) {
+      int& one = id(c, t, static_cast<int>(random_.below(static_cast<std::uint64_t>(k()))));
+      if (t % 8 == 3) one = here();
+      if (t % 64 == 5) one = setting_.experts + t;
+      if (t % 64 == 6) one = -1;
+      if (t % 64 == 0)
+        for (int j = 0; j < k(); ++j) id(c, t, j) = here();
+    }
+    return c;
+  }
+
   CheckCase nan_gate() {
     CheckCase c = uniform(64);
     c.name = "nan-gate";
@@ -131,8 +148,19 @@ class CaseMaker {
     std::vector<int> load(kRaggedCounts, kRaggedCounts + n);
     load.resize(local_.size(), 0);
     if (load.size() > 3) load[2] = 0;
+    return ready("ready-counts", load);
+  }
+
+  CheckCase ready_many(int rows) {
+    std::vector<int> load(local_.size(), 0);
+    for (int r = 0; r < rows; ++r) ++load[random_.below(load.size())];
+    return ready(fmt::format("ready-{}", rows), load);
+  }
+
+ private:
+  CheckCase ready(const std::string& name, const std::vector<int>& load) {
     CheckCase c;
-    c.name = "ready-counts";
+    c.name = name;
     for (std::size_t e = 0; e < load.size(); ++e)
       c.batch.ids.insert(c.batch.ids.end(), static_cast<std::size_t>(load[e]), static_cast<int>(e));
     c.ready_counts = load;
@@ -143,7 +171,6 @@ class CaseMaker {
     return c;
   }
 
- private:
   int k() const { return setting_.shape.top_k; }
   std::size_t at(int t, int j) const { return static_cast<std::size_t>(t * k() + j); }
   int& id(CheckCase& c, int t, int j) { return c.batch.ids[at(t, j)]; }
@@ -198,8 +225,8 @@ std::vector<CheckSetting> check_settings(bool small) {
       {"d-3584", {4, 2, 3584, 384}, 8, 4, {}},
       {"d-7168", {4, 4, 7168, 256}, 16, 12, {}},
       {"odd-blocks", {3, 2, 640, 128}, 3, 0, {}},  // h below a slice, d an odd number of blocks
-      {"many-experts", {160, 8, 256, 256}, 160, 0, {}},  // more than blocks can own
-      {"many-slices", {8, 2, 512, 2048}, 8, 0, {}},      // few experts, most of the time not owned
+      {"many-experts", {160, 8, 256, 256}, 160, 0, {}, true},  // more than blocks can own
+      {"many-slices", {8, 2, 512, 2048}, 8, 0, {}},  // few experts, most of the time not owned
   };
   CheckSetting mapped{"expert-map", {6, 4, 1024, 512}, 32, 0, std::vector<int>(32, -1)};
   for (int local = 0; local < 6; ++local)  // scattered, and not in order
@@ -239,8 +266,16 @@ std::vector<int> full_map(const CheckSetting& setting) {
 std::vector<CheckCase> check_cases(const CheckSetting& setting, Cases which, std::uint64_t seed) {
   CaseMaker make(setting, seed);
   if (which == Cases::kRagged) return {make.ragged()};
-  if (which == Cases::kOrdinary) return {make.uniform(48), make.ragged()};
   std::vector<CheckCase> cases;
+  if (which == Cases::kOrdinary) {
+    cases.push_back(make.uniform(48));
+    cases.push_back(make.ragged());
+    if (setting.many_pairs) {  // so many that each of the blocks has more than it takes at once
+      cases.push_back(make.many_pairs(60 * 1000));
+      cases.push_back(make.ready_many(kPairsOfOneBlock + 200));
+    }
+    return cases;
+  }
   for (const int tokens : {0, 1, 7, 64, 300}) cases.push_back(make.uniform(tokens));
   cases.push_back(make.ragged());
   cases.push_back(make.one_expert(300));
@@ -249,6 +284,7 @@ std::vector<CheckCase> check_cases(const CheckSetting& setting, Cases which, std
   cases.push_back(make.nan_gate());
   cases.push_back(make.zero_rows());
   cases.push_back(make.ready());
+  cases.push_back(make.many_pairs(kPairsOfOneBlock + 3000));
   return cases;
 }
 

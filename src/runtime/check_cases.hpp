@@ -22,6 +22,7 @@ struct CheckSetting {
   int experts = 0;              // of the layer
   int first_expert = 0;         // where expert_map is empty
   std::vector<int> expert_map;  // empty: contiguous
+  bool many_pairs = false;      // has room for loads of tens of thousands of pairs
 };
 
 struct CheckCase {

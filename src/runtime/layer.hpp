@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One MoE layer's experts on one GPU: from router ids and BF16 rows to BF16 output in two launches,
-// `prepare` (which chooses the menu's entry, Algorithm 1) and `ffn` (which runs it).
+// `prepare` (which chooses the menu's entry, Algorithm 1; of large loads in two of its own) and
+// `ffn` (which runs it).
 //
 // forward allocates nothing, waits for nothing and can be captured into a CUDA graph whose replays
 // route differently.  Everything a call leaves behind lies in the caller's workspace, so calls with

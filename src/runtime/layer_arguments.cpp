@@ -42,6 +42,7 @@ void place_in_workspace(LayerArguments& arguments, const Workspace& w, char* wor
   at(p.rows, w.rows), f.rows = p.rows;
   at(p.head, w.head), f.head = p.head;
   at(p.tile, w.tiles), f.tile = p.tile;
+  at(p.run_counts, w.run_counts), at(p.places, w.places);
   at(p.rows_scale, w.rows_scale), f.rows_scale = p.rows_scale;
   at(p.rows_q, w.rows_q), f.rows_q = p.rows_q;
   at(p.ready, w.ready), f.ready = p.ready;  // these three: nobody looks where there are none

@@ -54,15 +54,23 @@ Launch ffn_launch(const Menu& menu, const FfnArgs& args, const void* w13, const 
   return launch;
 }
 
-Launch prepare_launch(const PrepareArgs& args, int sms) {
-  Launch launch;
-  launch.name = "prepare";
-  launch.blocks = prepare_blocks(args.tokens, args.hidden_size, sms);
-  launch.threads = kPrepareThreads;
-  launch.shared_bytes = prepare_shared_bytes(args.local_experts, args.menu.entries);
-  launch.shared = [] { return reinterpret_cast<char*>(prepare_shared); };
-  launch.body = [args] { ramp_prepare(args); };
-  return launch;
+std::vector<Launch> prepare_launches(const PrepareArgs& args, int sms) {
+  const auto launch_of = [&](const char* name, int blocks, void (*kernel)(PrepareArgs)) {
+    Launch launch;
+    launch.name = name;
+    launch.blocks = blocks;
+    launch.threads = kPrepareThreads;
+    launch.shared_bytes = prepare_shared_bytes(args.local_experts, args.menu.entries);
+    launch.shared = [] { return reinterpret_cast<char*>(prepare_shared); };
+    launch.body = [args, kernel] { kernel(args); };
+    return launch;
+  };
+  const int runs = pair_runs(args.ready_counts ? args.tokens : args.tokens * args.top_k);
+  const int blocks = prepare_blocks(args.tokens, args.hidden_size, sms, runs);
+  if (runs == 1) return {launch_of("prepare", blocks, ramp_prepare)};
+  const Launch group = launch_of("group", blocks, ramp_prepare_group);
+  if (args.ready_counts) return {group};
+  return {launch_of("count", runs, ramp_prepare_count), group};
 }
 
 }  // namespace ramp::emulator

@@ -28,6 +28,7 @@ std::vector<std::string> menu_labels();
 
 Launch ffn_launch(const Menu& menu, const FfnArgs& args, const void* w13, const void* w2,
                   int blocks);
-Launch prepare_launch(const PrepareArgs& args, int sms);
+// One launch or, for large loads, two.
+std::vector<Launch> prepare_launches(const PrepareArgs& args, int sms);
 
 }  // namespace ramp::emulator

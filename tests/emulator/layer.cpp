@@ -73,7 +73,7 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
     p.tokens = work.batch.tokens;
     p.forced = passes[i].forced;
     f.prefill = std::min(passes[i].prefill, deepest_prefill(menu, shape.hidden));
-    launches.push_back(prepare_launch(p, setup.sms));
+    for (Launch& launch : prepare_launches(p, setup.sms)) launches.push_back(std::move(launch));
     launches.push_back(ffn_launch(*setup.menu, f, &map13, &map2, setup.sms));
     Launch look;  // what the pass left, before the next one writes over it
     look.name = "look";

@@ -85,7 +85,7 @@ TEST_F(Compile, MenusOfSixInClustersAreClean) {
 
 TEST_F(Compile, PrepareIsCleanAndSaysHowToLaunchIt) {
   const gpu::Cubin cubin = cache.get(prepare_request());
-  EXPECT_NO_THROW(require_clean(cubin, "prepare", "ramp_prepare", 64));
+  EXPECT_NO_THROW(require_clean_prepare(cubin));
   const std::string_view bytes(cubin.bytes.data(), cubin.bytes.size());
   EXPECT_NE(bytes.find("ramp_prepare_launch"), std::string_view::npos)
       << "the variable was dropped from the module";

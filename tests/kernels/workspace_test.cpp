@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/prepare/program.hpp"
+#include "kernels/prepare/runs.h"
 #include "kernels/prepare/state.h"
 
 namespace ramp {
@@ -25,6 +26,10 @@ std::vector<Region> regions(const LocalShape& s, std::size_t tokens) {
           {w.rows, (pairs + kHeadRows) * sizeof(Row)},
           {w.head, experts * kHeadRows * sizeof(Row)},
           {w.tiles, (pairs + experts) * sizeof(Tile)},
+          {w.run_counts, pair_runs(static_cast<int>(pairs)) > 1
+                             ? pair_runs(static_cast<int>(pairs)) * experts * 4
+                             : 0},
+          {w.places, pair_runs(static_cast<int>(pairs)) > 1 ? pairs * 4 : 0},
           {w.rows_scale, tokens * (d / 128) * 4},
           {w.rows_q, tokens * d},
           {w.ready, (pairs + experts) * 4},
@@ -91,6 +96,17 @@ TEST(PrepareBlocks, OneSelectsAndTheOthersShareTheRows) {
   EXPECT_EQ(prepare_blocks(5, 2048, 132), 3);
   EXPECT_EQ(prepare_blocks(128, 2048, 132), 33);
   EXPECT_EQ(prepare_blocks(1 << 20, 16384, 132), 132) << "no more than the GPU holds";
+}
+
+TEST(PrepareBlocks, LargeLoadsHaveABlockARunBesideThose) {
+  EXPECT_EQ(pair_runs(0), 1);
+  EXPECT_EQ(pair_runs(4096), 1);
+  EXPECT_EQ(pair_runs(4097), 5);
+  EXPECT_EQ(pair_runs(8192), 8);
+  EXPECT_EQ(pair_runs(1 << 20), kMostRuns);
+  EXPECT_EQ(prepare_blocks(1024, 2048, 132, 8), 132);
+  EXPECT_EQ(prepare_blocks(128, 2048, 132, 8), 8 + 32);
+  EXPECT_EQ(prepare_blocks(1 << 17, 2048, 16, 48), 49) << "somebody quantises";
 }
 
 }  // namespace

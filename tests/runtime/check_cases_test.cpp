@@ -38,7 +38,7 @@ TEST(CheckCases, HoldEveryAwkwardRouting) {
   for (const CheckCase& c : check_cases(kTiny, Cases::kEvery, 1)) names.insert(c.name);
   for (const char* name :
        {"tokens-0", "tokens-1", "tokens-7", "tokens-64", "tokens-300", "ragged", "one-expert-300",
-        "one-token-each", "strange-ids", "nan-gate", "zero-rows", "ready-counts"})
+        "one-token-each", "strange-ids", "nan-gate", "zero-rows", "ready-counts", "pairs-7096"})
     EXPECT_TRUE(names.count(name)) << name;
 }
 

@@ -8,12 +8,15 @@
 
 #include "base/error.hpp"
 #include "kernels/device_code.hpp"
+#include "kernels/prepare/runs.h"
 #include "kernels/prepare/state.h"
 
 namespace ramp {
 namespace {
 
 constexpr const char* kKernelName = "ramp_prepare";
+constexpr const char* kCountName = "ramp_prepare_count";
+constexpr const char* kGroupName = "ramp_prepare_group";
 constexpr int kElementsOfBlock = 8192;  // 1,024 threads, 8 columns each
 constexpr int kRegisters = 64;          // 1,024 threads of an SM's 65,536
 
@@ -37,19 +40,23 @@ gpu::CompileRequest prepare_request() {
   return device_request("prepare", source + "};\n");
 }
 
-int prepare_blocks(int tokens, int hidden, int sms) {
+int prepare_blocks(int tokens, int hidden, int sms, int selecting) {
   const long long elements = static_cast<long long>(tokens) * hidden;
   const long long quantise = (elements + kElementsOfBlock - 1) / kElementsOfBlock;
-  return 1 + static_cast<int>(std::clamp<long long>(quantise, 1, std::max(1, sms - 1)));
+  return selecting +
+         static_cast<int>(std::clamp<long long>(quantise, 1, std::max(1, sms - selecting)));
 }
 
 void require_clean_prepare(const gpu::Cubin& cubin) {
-  require_clean(cubin, "prepare", kKernelName, kRegisters);
+  for (const char* kernel : {kKernelName, kCountName, kGroupName})
+    require_clean(cubin, "prepare", kernel, kRegisters);
 }
 
 PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
     : module_((require_clean_prepare(cubin), cubin.bytes), "prepare"),
-      kernel_(module_.kernel(kKernelName)) {
+      kernel_(module_.kernel(kKernelName)),
+      count_(module_.kernel(kCountName)),
+      group_(module_.kernel(kGroupName)) {
   const gpu::Module::Symbol said = module_.symbol(kLaunchName);
   std::array<int, 1 + kMaxMenu> launch{};
   if (said.bytes != sizeof launch)
@@ -59,17 +66,30 @@ PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
              "reading how to launch prepare");
   threads_ = launch[0];
   bytes_of_expert_.assign(launch.begin() + 1, launch.end());
-  kernel_.set_max_dynamic_smem(kMaxLocalExperts * bytes_of_expert_.back());
+  for (gpu::Kernel* kernel : {&kernel_, &count_, &group_})
+    kernel->set_max_dynamic_smem(kMaxLocalExperts * bytes_of_expert_.back());
 }
 
 void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stream) const {
-  gpu::LaunchConfig config;
-  config.grid[0] = static_cast<unsigned>(prepare_blocks(args.tokens, args.hidden_size, sms));
-  config.block[0] = static_cast<unsigned>(threads_);
-  config.smem = static_cast<unsigned>(args.local_experts * bytes_of_expert_[args.menu.entries - 1]);
-  config.stream = stream;
-  config.programmatic = true;
-  kernel_(config, args);
+  const int runs = pair_runs(args.ready_counts ? args.tokens : args.tokens * args.top_k);
+  const auto config_of = [&](int blocks) {
+    gpu::LaunchConfig config;
+    config.grid[0] = static_cast<unsigned>(blocks);
+    config.block[0] = static_cast<unsigned>(threads_);
+    config.smem =
+        static_cast<unsigned>(args.local_experts * bytes_of_expert_[args.menu.entries - 1]);
+    config.stream = stream;
+    config.programmatic = true;
+    return config;
+  };
+  const gpu::LaunchConfig last =
+      config_of(prepare_blocks(args.tokens, args.hidden_size, sms, runs));
+  if (runs == 1) {
+    kernel_(last, args);
+    return;
+  }
+  if (!args.ready_counts) count_(config_of(runs), args);
+  group_(last, args);
 }
 
 }  // namespace ramp

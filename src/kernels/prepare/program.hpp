@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `prepare` kernel (Algorithm 1 and the quantiser in one launch), from source to launch.  It
-// does not depend on a menu or a shape: both are arguments.
+// The `prepare` kernels (Algorithm 1 and the quantiser), from source to launch: one launch up to
+// kPairsOfOneBlock pairs, two beyond.  They do not depend on a menu or a shape: both are arguments.
 #pragma once
 
 #include <string>
@@ -18,8 +18,9 @@ gpu::CompileRequest prepare_request();
 // Throws Error when the code is not as fast as written.
 void require_clean_prepare(const gpu::Cubin& cubin);
 
-// Blocks of the launch: one that selects, the others quantise 8,192 elements each or share them.
-int prepare_blocks(int tokens, int hidden, int sms);
+// Blocks of the launch that quantises: `selecting` (pair_runs) that select, the others quantise
+// 8,192 elements each or share them.
+int prepare_blocks(int tokens, int hidden, int sms, int selecting = 1);
 
 // Loaded into the context that was current when it was made.
 class PrepareProgram {
@@ -31,7 +32,8 @@ class PrepareProgram {
   int threads_ = 0;
   std::vector<int> bytes_of_expert_;  // dynamic shared memory, by the menu's entries less one
   gpu::Module module_;
-  gpu::Kernel kernel_;
+  gpu::Kernel kernel_;         // all of it, for loads that one block selects from
+  gpu::Kernel count_, group_;  // the others
 };
 
 }  // namespace ramp

@@ -58,17 +58,21 @@ __device__ __forceinline__ float evaluate_entry(const MenuEntry& entry, int expe
 }
 
 // Ids that come twice in one token and router weights that are NaN: defined, and counted so that
-// somebody can look.  A warp a token: this is warp `warp` of `warps`.
+// somebody can look.  A warp as many whole tokens as it has lanes for: this is warp `warp` of
+// `warps`.
 __device__ __forceinline__ void inspect_tokens(const PrepareArgs& a, int warp, int warps) {
   if (!a.ids) return;
-  const int lane = threadIdx.x % 32;
-  for (int t = warp; t < a.tokens; t += warps) {
-    const bool in = lane < a.top_k;
-    const int id = in ? load_cg(a.ids + t * static_cast<long long>(a.top_k) + lane) : -2 - lane;
+  const int lane = threadIdx.x % 32, together = 32 / a.top_k;
+  const int first_lane = lane / a.top_k * a.top_k;  // of the lane's token
+  const unsigned token_before = ((1u << lane) - 1) & ~((1u << first_lane) - 1);
+  const int pairs = a.tokens * a.top_k, step = together * a.top_k;
+  for (int from = warp * step; from < pairs; from += warps * step) {
+    const int i = from + lane;
+    const bool in = lane < step && i < pairs;
+    const int id = in ? load_cg(a.ids + i) : -2 - lane;
+    const float gate = in && a.gates ? load_cg(a.gates + i) : 0.0f;
     const unsigned same = __match_any_sync(~0u, id);  // by all lanes, so not inside a condition
-    const bool again = id >= 0 && lane != __ffs(same) - 1;
-    const float gate =
-        in && a.gates ? load_cg(a.gates + t * static_cast<long long>(a.top_k) + lane) : 0.0f;
+    const bool again = id >= 0 && (same & token_before);
     const unsigned duplicates = __ballot_sync(~0u, again), nans = __ballot_sync(~0u, gate != gate);
     if (lane == 0 && duplicates) atomicAdd(&a.state->duplicate, __popc(duplicates));
     if (lane == 0 && nans) atomicAdd(&a.state->nan_gate, __popc(nans));

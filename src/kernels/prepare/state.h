@@ -74,6 +74,9 @@ struct PrepareArgs {
   Row* head;    // [local_experts, kHeadRows] the first of each expert
   Tile* tile;   // [tiles]
   int* ready;   // [tiles] cleared where the entry has two phases
+  // Of large loads, from the count to the group kernel (spread.cuh).
+  int* run_counts;  // [runs, local_experts]
+  int* places;      // [tokens, top_k] expert and rank inside the run
 };
 
 struct FfnArgs {

@@ -2,6 +2,7 @@
 #include "kernels/prepare/workspace.hpp"
 
 #include "kernels/numeric.h"
+#include "kernels/prepare/runs.h"
 #include "kernels/prepare/state.h"
 
 namespace ramp {
@@ -21,6 +22,10 @@ Workspace workspace_layout(const LocalShape& shape, int tokens, bool middle) {
   w.rows = place((pairs + kHeadRows) * sizeof(Row));
   w.head = place(experts * kHeadRows * sizeof(Row));
   w.tiles = place((pairs + experts) * sizeof(Tile));
+  // None where one block selects.
+  const std::size_t runs = pair_runs(tokens * shape.top_k), several = runs > 1 ? 1 : 0;
+  w.run_counts = place(several * runs * experts * sizeof(int));
+  w.places = place(several * pairs * sizeof(int));
   w.rows_scale = place(all_tokens * (hidden / kScaleGroup) * sizeof(float));
   w.rows_q = place(all_tokens * hidden);
   if (middle) {

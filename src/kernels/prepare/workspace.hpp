@@ -18,6 +18,8 @@ struct Workspace {
   std::size_t rows;        // Row [pairs + kHeadRows]: a tile's rows are asked for whole
   std::size_t head;        // Row [experts, kHeadRows]
   std::size_t tiles;       // Tile [pairs + experts]: every pair may be a tile of its own
+  std::size_t run_counts;  // int [runs, experts], of large loads (runs.h)
+  std::size_t places;      // int [pairs], of large loads
   std::size_t rows_scale;  // float [tokens, hidden / 128]
   std::size_t rows_q;      // e4m3 [tokens, hidden]
   std::size_t ready;         // int [pairs + experts]; from here on only with middle rows

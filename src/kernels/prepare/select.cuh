@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Algorithm 1 by one block, for loads whose pairs it keeps in registers (runs.h): counts the tokens
+// of each local expert, evaluates Eq. 3 for every entry of the menu, picks, and groups tokens and
+// tiles.
+//
+// Ranks inside an expert are stable (a row's place follows its pair's index): a warp owns a
+// contiguous run of pairs and counts for itself, and the warps' counts are summed in order.  No
+// atomics, so every run groups alike.
+#pragma once
+
+#include "kernels/prepare/routing.cuh"
+#include "kernels/prepare/runs.h"
+
+namespace ramp {
+
+constexpr int kPrepareThreads = 1024;
+constexpr int kPrepareWarps = kPrepareThreads / 32;
+constexpr int kPairsInRegisters = kPairsOfOneBlock / kPrepareThreads;  // a lane's
+
+// Counters of an expert, one a warp; the odd pitch spreads the experts over the banks.
+constexpr int kCounterPitch = kPrepareWarps + 1;
+
+// Dynamic shared memory of block 0: per expert the warps' counters, their sums over the warps
+// before, the count, the base and every entry's tile base.  The kernels for large loads need less
+// and get the same, so that an SM's split into L1 and shared memory stays what it is.
+RAMP_HD constexpr int prepare_shared_bytes(int local_experts, int entries) {
+  return (kCounterPitch + kPrepareWarps + 2 + entries) * local_experts * 4;
+}
+
+// Adds this warp's pairs to its counters; returns the place among those before it in the warp
+// (garbage if expert < 0).
+__device__ __forceinline__ int rank_in_warp(int expert, int* counter, int lane) {
+  const unsigned same = __match_any_sync(~0u, expert);
+  const int before = expert >= 0 ? counter[expert * kCounterPitch] : 0;
+  __syncwarp();
+  if (expert >= 0 && lane == __ffs(same) - 1)
+    counter[expert * kCounterPitch] = before + __popc(same);
+  __syncwarp();
+  return before + __popc(same & ((1u << lane) - 1));
+}
+
+__device__ __forceinline__ void store_row(Row* to, Row row) {
+  *reinterpret_cast<int2*>(to) = int2{row.token, __float_as_int(row.gate)};
+}
+
+// Row `rank` of an expert whose rows begin at `base`.
+__device__ __forceinline__ void place_row(const PrepareArgs& a, int expert, int base, int rank,
+                                          Row row) {
+  store_row(a.rows + base + rank, row);
+  if (rank < kHeadRows) store_row(a.head + expert * kHeadRows + rank, row);
+}
+
+// Ready counts of more rows than there are tokens are cut, so that no row lies outside.  n is the
+// count of the lane's expert, `before` the sum of the experts in front, kept by the caller.
+__device__ __forceinline__ int cut_to_tokens(const PrepareArgs& a, int n, int& before, int lane) {
+  n = min(n, a.tokens);
+  const int upto = inclusive_scan(n, lane);
+  n = max(0, min(n, a.tokens - (before + upto - n)));
+  before += __shfl_sync(~0u, upto, 31);
+  before = min(before, a.tokens);
+  return n;
+}
+
+// Evaluates an entry by one warp (Eq. 1 and Eq. 3): its predicted us, where each expert's tiles
+// would start, and the number of tiles.
+template <class CountOf>
+__device__ __forceinline__ void evaluate_entry_and_tiles(const PrepareArgs& a,
+                                                         const MenuEntry& entry, int lane,
+                                                         const CountOf& count_of, int* tile_base,
+                                                         float* cost, int* tiles) {
+  int claimed = 0;
+  const float us =
+      evaluate_entry(entry, a.local_experts, lane, count_of, [&](int e, int n, int first_phase) {
+        const int mine = first_phase - (n > 0 && e < a.owned_experts);
+        const int upto = inclusive_scan(mine, lane);
+        if (e < a.local_experts) tile_base[e] = claimed + upto - mine;
+        claimed += __shfl_sync(~0u, upto, 31);
+      });
+  if (lane == 0) {
+    *cost = us;
+    *tiles = claimed;
+  }
+}
+
+// What the layer reads of the choice, and the counters of it; by one thread.
+__device__ __forceinline__ void write_state(const PrepareArgs& a, int choice, int tiles, int rows) {
+  LayerState& s = *a.state;
+  s.choice = choice;
+  s.tiles = tiles;
+  s.claim = 0;
+  s.rows = rows;
+  // Nothing comes back from these: to read and write costs a latency that the layer waits for.
+  atomicAdd(&s.passes, 1u);
+  atomicAdd(&s.entry_runs[choice], 1u);
+}
+
+__device__ __forceinline__ void count_skipped(const PrepareArgs& a, const int* skipped) {
+  LayerState& s = *a.state;
+  if (skipped[0]) atomicAdd(&s.foreign, static_cast<unsigned>(skipped[0]));
+  if (skipped[1]) atomicAdd(&s.padded, static_cast<unsigned>(skipped[1]));
+  if (skipped[2]) atomicAdd(&s.invalid, static_cast<unsigned>(skipped[2]));
+}
+
+// Adds a warp's skipped pairs to the block's.
+__device__ __forceinline__ void sum_skipped(const PairCounts& skipped, int* sum, int lane) {
+  const int skips[3] = {__reduce_add_sync(~0u, skipped.foreign),
+                        __reduce_add_sync(~0u, skipped.padded),
+                        __reduce_add_sync(~0u, skipped.invalid)};
+#pragma unroll
+  for (int i = 0; i < 3; ++i)
+    if (lane == 0 && skips[i]) atomicAdd(&sum[i], skips[i]);
+}
+
+// The tiles that blocks claim; this is block `part` of the `parts` that share the work.
+__device__ __forceinline__ void write_tiles(const PrepareArgs& a, int choice, const int* count,
+                                            const int* base, const int* tile_base, int part,
+                                            int parts) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const Grid& grid = a.menu.entry[choice].grid;
+  const Phase& phase = grid.phase[0];
+  for (int e = warp; e < a.local_experts; e += kPrepareWarps) {
+    const int n = count[e], owned = n > 0 && e < a.owned_experts;
+    const int first = tile_base[e], claimed = row_tiles(n, phase) - owned;
+    for (int t = part * 32 + lane; t < claimed; t += parts * 32) {
+      const int at = (t + owned) * phase.rows;
+      a.tile[first + t] = Tile{e | min(phase.rows, n - at) << 16, base[e] + at, first, claimed};
+      if (grid.phases > 1) a.ready[first + t] = 0;
+    }
+  }
+}
+
+// The path of a small load is a chain of latencies, so what does not depend on the routing is
+// fetched before the wait, and the router's weights come with the ids although they are needed
+// last.
+__device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
+  const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
+  const int experts = a.local_experts;
+  int* counters = shared;                            // [experts][kCounterPitch]
+  int* before = counters + kCounterPitch * experts;  // [experts][warps]
+  int* count = before + kPrepareWarps * experts;     // [experts]
+  int* base = count + experts;                       // [experts]
+  int* tile_base = base + experts;                   // [entries][experts]
+  __shared__ float cost[kMaxMenu];
+  __shared__ int tiles[kMaxMenu];
+  __shared__ int total;
+  __shared__ int skipped_sum[3];
+
+  const int pairs = a.ids ? a.tokens * a.top_k : 0;
+  const int run = round_up(ceil_div(pairs, kPrepareWarps), 32);  // pairs of a warp
+  const int begin = warp * run, rounds = run / 32;
+  const MenuEntry entry = a.menu.entry[min(warp, a.menu.entries - 1)];
+
+  for (int i = tid; i < kCounterPitch * experts; i += kPrepareThreads) counters[i] = 0;
+  if (tid < 3) skipped_sum[tid] = 0;
+  __syncthreads();
+  wait_for_dependencies();
+
+  int expert[kPairsInRegisters], rank[kPairsInRegisters];
+  float gate[kPairsInRegisters];
+  int* counter = counters + warp;
+  PairCounts skipped;
+#pragma unroll
+  for (int r = 0; r < kPairsInRegisters; ++r) {
+    const int i = begin + r * 32 + lane;
+    expert[r] = r < rounds ? local_expert(a, i, pairs, skipped) : -1;
+    gate[r] = r < rounds && i < pairs && a.gates ? load_cg(a.gates + i) : 1.0f;
+  }
+#pragma unroll
+  for (int r = 0; r < kPairsInRegisters; ++r)
+    if (r < rounds) rank[r] = rank_in_warp(expert[r], counter, lane);
+  sum_skipped(skipped, skipped_sum, lane);
+  __syncthreads();
+
+  // n_e of expert e0 + lane; with pairs it is summed by every warp that needs it, which is faster
+  // than to meet once more.
+  const auto count_of = [&](int e, int& rows_before) {
+    int n = 0;
+    if (e < experts && a.ready_counts) n = max(0, load_cg(a.ready_counts + e));
+    if (e < experts && !a.ready_counts)
+#pragma unroll
+      for (int w = 0; w < kPrepareWarps; ++w) n += counters[e * kCounterPitch + w];
+    return a.ready_counts ? cut_to_tokens(a, n, rows_before, lane) : n;
+  };
+  if (warp < a.menu.entries) {
+    int rows_before = 0;
+    evaluate_entry_and_tiles(
+        a, entry, lane, [&](int e) { return count_of(e, rows_before); }, tile_base + warp * experts,
+        cost + warp, tiles + warp);
+  } else if (warp == kPrepareWarps - 1) {
+    int rows = 0, rows_before = 0;
+    for (int e0 = 0; e0 < experts; e0 += 32) {
+      const int e = e0 + lane, n = count_of(e, rows_before);
+      const int upto = inclusive_scan(n, lane);
+      if (e < experts) {
+        base[e] = rows + upto - n;
+        count[e] = a.counts[e] = n;
+      }
+      rows += __shfl_sync(~0u, upto, 31);
+    }
+    if (lane == 0) total = rows;
+  } else {  // a lane a warp: how many pairs of the expert the warps before it have
+    const int helpers = kPrepareWarps - 1 - a.menu.entries;
+    for (int e = warp - a.menu.entries; e < experts; e += helpers) {
+      const int n = counters[e * kCounterPitch + lane];
+      before[e * kPrepareWarps + lane] = inclusive_scan(n, lane) - n;
+    }
+  }
+  __syncthreads();
+
+  const int choice = a.forced >= 0 ? a.forced : cheapest(cost, a.menu.entries);
+  if (tid == 0) {
+    write_state(a, choice, tiles[choice], total);
+    count_skipped(a, skipped_sum);
+  }
+
+  if (a.ready_counts) {
+    for (int e = warp; e < experts; e += kPrepareWarps)
+      for (int r = lane; r < count[e]; r += 32)
+        place_row(a, e, base[e], r,
+                  Row{base[e] + r, a.gates ? load_cg(a.gates + base[e] + r) : 1.0f});
+  } else {
+#pragma unroll
+    for (int r = 0; r < kPairsInRegisters; ++r) {
+      const int e = expert[r];
+      if (r < rounds && e >= 0)
+        place_row(a, e, base[e], before[e * kPrepareWarps + warp] + rank[r],
+                  Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
+    }
+  }
+  write_tiles(a, choice, count, base, tile_base + choice * experts, 0, 1);
+}
+
+}  // namespace ramp

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// `prepare` alone, in one workspace pass after pass, against its host twin: loads that one block
+// selects from and loads that are spread over runs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "choice/select.hpp"
+#include "kernels/numeric.h"
+#include "kernels/prepare/runs.h"
+#include "kernels/prepare/twin.hpp"
+#include "kernels/prepare/workspace.hpp"
+#include "problem/random.hpp"
+#include "runtime/layer_arguments.hpp"
+#include "runtime/trial.hpp"
+#include "tests/emulator/device_code.hpp"
+#include "tests/emulator/thread.hpp"
+
+namespace ramp::emulator {
+namespace {
+
+constexpr int kSms = 12;
+
+// A GPU's share of a layer, and what its menu believes to cost.
+struct Share {
+  LocalShape shape;
+  int experts = 0, first_expert = 0;
+  bool scattered = false;  // by an expert map, instead of a range
+};
+
+enum class Routing { kUniform, kOneExpert, kStrange, kForeign, kReady, kReadyTooMany };
+
+struct Given {
+  Routing routing = Routing::kUniform;
+  int tokens = 0, forced = -1;
+  bool gates = true;
+};
+
+struct Arrived {
+  std::vector<int> ids, ready;
+  std::vector<float> gates;
+  std::vector<std::uint16_t> hidden, output;
+};
+
+std::vector<int> map_of(const Share& share) {
+  std::vector<int> map(static_cast<std::size_t>(share.experts), -1);
+  for (int e = 0; e < share.shape.experts; ++e)
+    map[static_cast<std::size_t>(share.scattered ? (e * 7 + 3) % share.experts
+                                                 : share.first_expert + e)] = e;
+  return map;
+}
+
+Arrived arrive(const Share& share, const Given& given, Random& random) {
+  const int k = share.shape.top_k;
+  const bool ready = given.routing == Routing::kReady || given.routing == Routing::kReadyTooMany;
+  Arrived a;
+  if (ready) {
+    a.ready.assign(static_cast<std::size_t>(share.shape.experts), 0);
+    const int rows = given.tokens * (given.routing == Routing::kReadyTooMany ? 2 : 1);
+    for (int r = 0; r < rows; ++r) ++a.ready[random.below(a.ready.size())];
+    a.ready[a.ready.size() / 2] = given.routing == Routing::kReadyTooMany ? -5 : 0;
+  } else {
+    const std::vector<int> map = map_of(share);
+    for (int i = 0; i < given.tokens * k; ++i) {
+      int id = static_cast<int>(random.below(static_cast<std::uint64_t>(share.experts)));
+      if (given.routing == Routing::kOneExpert && random.below(4)) id = share.experts / 2;
+      if (given.routing == Routing::kForeign)
+        while (map[static_cast<std::size_t>(id)] >= 0) id = (id + 1) % share.experts;
+      if (given.routing == Routing::kStrange) {
+        const int strange[] = {-1, -2, share.experts, std::numeric_limits<int>::max(),
+                               std::numeric_limits<int>::min()};
+        if (random.below(3) == 0) id = strange[random.below(std::size(strange))];
+        // One of them a token, or it would be a question whether they are duplicates.
+        if (id < -1 || id >= share.experts) id = i % k ? -1 : id;
+      }
+      a.ids.push_back(id);
+    }
+  }
+  if (given.gates) a.gates = random_gates(given.tokens, ready ? 1 : k, random.below(1 << 20));
+  a.hidden = random_rows(given.tokens, share.shape.hidden, random.below(1 << 20));
+  a.output.assign(a.hidden.size(), 0xffff);
+  return a;
+}
+
+// What one pass left, and whether it is what the twin says.
+struct Counted {
+  long long passes = 0, foreign = 0, padded = 0, invalid = 0, duplicate = 0;
+};
+
+bool same_rows(const Row* got, const Row* want, int rows) {
+  return std::memcmp(got, want, static_cast<std::size_t>(rows) * sizeof(Row)) == 0;
+}
+
+void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a, Counted& counted) {
+  const std::vector<int> map = map_of(share);
+  GroupedRows want = a.ready.empty()
+                         ? group_ids(a.ids, a.gates, share.shape.top_k, map, share.shape.experts)
+                         : GroupedRows{};
+  if (!a.ready.empty()) {
+    std::vector<int> cut;
+    for (int rows = 0; const int n : a.ready) {
+      cut.push_back(std::clamp(n, 0, p.tokens - rows));
+      rows += cut.back();
+    }
+    want = group_counts(cut, a.gates);
+  }
+  const std::vector<MenuEntry> menu(p.menu.entry, p.menu.entry + p.menu.entries);
+  const int choice =
+      p.forced >= 0 ? p.forced : select(std::span<const int>(want.counts), menu).entry;
+  const int experts = share.shape.experts, rows = static_cast<int>(want.rows.size());
+  EXPECT_EQ(std::vector<int>(p.counts, p.counts + experts), want.counts);
+  ASSERT_EQ(p.state->rows, rows);
+  EXPECT_EQ(p.state->choice, choice);
+  EXPECT_EQ(p.state->claim, 0);
+  EXPECT_TRUE(same_rows(p.rows, want.rows.data(), rows));
+  const std::vector<Row> head = head_rows(want);
+  for (int e = 0; e < experts; ++e)
+    EXPECT_TRUE(same_rows(p.head + e * kHeadRows, head.data() + e * kHeadRows,
+                          std::min(want.counts[static_cast<std::size_t>(e)], kHeadRows)))
+        << e;
+  const std::vector<Tile> tiles = claimed_tiles(
+      want.counts, want.row_base, p.menu.entry[choice].grid.phase[0].rows, p.owned_experts);
+  ASSERT_EQ(p.state->tiles, static_cast<int>(tiles.size()));
+  EXPECT_EQ(std::memcmp(p.tile, tiles.data(), tiles.size() * sizeof(Tile)), 0);
+
+  ++counted.passes;
+  if (a.ready.empty()) {
+    const Selection s = select(a.ids, share.shape.top_k, map, experts, menu);
+    counted.foreign += s.ids.foreign;
+    counted.padded += s.ids.padding;
+    counted.invalid += s.ids.invalid;
+    counted.duplicate += s.ids.duplicates;
+  }
+  EXPECT_EQ(p.state->passes, counted.passes);
+  EXPECT_EQ(p.state->foreign, counted.foreign);
+  EXPECT_EQ(p.state->padded, counted.padded);
+  EXPECT_EQ(p.state->invalid, counted.invalid);
+  EXPECT_EQ(p.state->duplicate, counted.duplicate);
+
+  EXPECT_EQ(std::count(a.output.begin(), a.output.end(), 0), static_cast<long>(a.output.size()));
+  int wrong = 0;
+  for (std::size_t g = 0; g < a.hidden.size() / kScaleGroup; ++g) {
+    float amax = 0;
+    const std::uint16_t* x = a.hidden.data() + g * kScaleGroup;
+    for (int i = 0; i < kScaleGroup; ++i) amax = std::fmax(amax, std::fabs(from_bf16(x[i])));
+    wrong += p.rows_scale[g] != group_scale(amax);
+    for (int i = 0; i < kScaleGroup; ++i)
+      wrong += p.rows_q[g * kScaleGroup + static_cast<std::size_t>(i)] !=
+               to_e4m3(quantise_divide(from_bf16(x[i]), group_scale(amax)));
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+void expect_passes(const Share& share, const std::vector<Given>& passes, std::uint64_t seed) {
+  LayerOptions options;
+  options.shape = share.shape;
+  options.experts = share.experts;
+  options.menu = {{.rows = 8, .cols = 256, .stages = 6, .staging = 1, .dynamic = 1},
+                  {.rows = 16, .cols = 256, .stages = 6, .staging = 1, .dynamic = 1},
+                  {.rows = 64, .cols = 256, .stages = 3, .staging = 1, .dynamic = 1}};
+  Random random(seed, 11);
+  for (std::size_t i = 0; i < options.menu.size(); ++i)
+    options.theta.push_back({random.uniform_float(), random.uniform_float(),
+                             0.02f * random.uniform_float(), 0.1f * random.uniform_float()});
+  const std::vector<int> map = map_of(share);
+  const LayerArguments shared =
+      shared_arguments(options, share.first_expert, share.scattered ? map.data() : nullptr, nullptr,
+                       nullptr, kSms, 4.58);
+
+  std::vector<Arrived> arrived;
+  int most = 1;
+  for (const Given& given : passes) {
+    arrived.push_back(arrive(share, given, random));
+    most = std::max(most, given.tokens);
+  }
+  const std::size_t bytes = workspace_layout(share.shape, most).bytes;
+  std::unique_ptr<char, decltype(&std::free)> workspace(
+      static_cast<char*>(std::aligned_alloc(kWorkspaceAlignment, bytes)), &std::free);
+  std::memset(workspace.get(), 0xff, bytes);
+  std::memset(workspace.get(), 0, sizeof(LayerState));
+
+  Counted counted;
+  std::vector<Launch> launches;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    Arrived& a = arrived[i];
+    LayerArguments arguments = shared;
+    place_in_workspace(arguments, workspace_layout(share.shape, passes[i].tokens), workspace.get());
+    PrepareArgs& p = arguments.prepare;
+    p.ids = a.ready.empty() ? a.ids.data() : nullptr;
+    p.ready_counts = a.ready.empty() ? nullptr : a.ready.data();
+    p.gates = a.gates.empty() ? nullptr : a.gates.data();
+    p.hidden = a.hidden.data();
+    p.output = a.output.data();
+    p.tokens = passes[i].tokens;
+    p.forced = passes[i].forced;
+    // The router and what stands before it: until it is complete, nobody may look.
+    Launch router;
+    router.name = "router";
+    router.body = [written = a, &a] {
+      launch_dependents();
+      wait_for_dependencies();
+      for (int turn = 0; turn < 20; ++turn) exchange("router", 0);
+      if (place().thread.x != 0) return;
+      std::copy(written.ids.begin(), written.ids.end(), a.ids.begin());
+      std::copy(written.ready.begin(), written.ready.end(), a.ready.begin());
+      std::copy(written.hidden.begin(), written.hidden.end(), a.hidden.begin());
+    };
+    std::fill(a.ids.begin(), a.ids.end(), -1);
+    std::fill(a.ready.begin(), a.ready.end(), 0);
+    std::fill(a.hidden.begin(), a.hidden.end(), std::uint16_t{0xffff});
+    launches.push_back(router);
+    for (Launch& launch : prepare_launches(p, kSms)) launches.push_back(std::move(launch));
+    Launch look;
+    look.name = "look";
+    look.threads = 1;
+    look.programmatic = false;
+    look.body = [p, &share, &a, &counted, i] {
+      SCOPED_TRACE("pass " + std::to_string(i));
+      expect_prepared(p, share, a, counted);
+    };
+    launches.push_back(look);
+  }
+  run(launches, seed);
+  EXPECT_EQ(counted.passes, static_cast<long long>(passes.size()));
+}
+
+const Share kFew{{8, 8, 128, 512}, 32, 8};
+
+TEST(Prepare, LoadsAroundTheThresholdTakeTurnsInOneWorkspace) {
+  const int one = kPairsOfOneBlock / kFew.shape.top_k;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
+    expect_passes(kFew,
+                  {{Routing::kUniform, one},
+                   {Routing::kUniform, one + 1},
+                   {Routing::kStrange, 700},
+                   {Routing::kUniform, 7},
+                   {Routing::kForeign, 1100},
+                   {Routing::kOneExpert, 1024, 1, false},
+                   {Routing::kStrange, 40, 2},
+                   {Routing::kUniform, 1024}},
+                  seed);
+}
+
+TEST(Prepare, EveryNumberOfExpertsIsSummedOverTheRuns) {
+  for (const int experts : {1, 31, 33, 160, 512})
+    for (const bool scattered : {false, true}) {
+      const Share share{{experts, 4, 128, 256}, experts + 3, scattered ? 0 : 2, scattered};
+      expect_passes(share, {{Routing::kUniform, 1500}, {Routing::kStrange, 2000}},
+                    static_cast<std::uint64_t>(experts));
+    }
+}
+
+// The most runs there are, each with fewer or more pairs than a lane takes at once.
+TEST(Prepare, LongRunsGoRoundByRound) {
+  const Share wide{{24, 32, 128, 256}, 40, 5};
+  expect_passes(wide, {{Routing::kUniform, 2000}, {Routing::kStrange, 8192}}, 1);
+  const int at_once = kMostRuns * kPairsOfRun * 8 / 32;
+  expect_passes(wide, {{Routing::kUniform, at_once + 1}, {Routing::kOneExpert, 600}}, 2);
+}
+
+TEST(Prepare, ReadyCountsOfManyRowsAreSharedByTheBlocks) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
+    expect_passes(kFew,
+                  {{Routing::kReady, kPairsOfOneBlock},
+                   {Routing::kReady, kPairsOfOneBlock + 1},
+                   {Routing::kUniform, 1024},
+                   {Routing::kReadyTooMany, 9000, -1, false},
+                   {Routing::kReadyTooMany, 300}},
+                  seed);
+}
+
+}  // namespace
+}  // namespace ramp::emulator
