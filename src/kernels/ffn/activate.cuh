@@ -83,7 +83,7 @@ __device__ __forceinline__ void activate_alone(const FfnShared& s, const Row* ro
 // Rows that the cluster activates together: a lane has 4 / split columns of each block's.
 template <class E>
 __device__ __forceinline__ void activate_together(const FfnShared& s, const Row* rows,
-                                                  RingCursor<kFfnExchanges> exchange) {
+                                                  RingCursor exchange) {
   constexpr int kColumns = ffn_own_columns(E::config), kOfLane = kColumns / 32,
                 kOthers = E::kSplit - 1, kMine = E::kRows / kConsumerWarps;
   const int warp = threadIdx.x / 32 - 4, lane = threadIdx.x % 32, rank = static_cast<int>(s.rank);
@@ -159,7 +159,7 @@ template <class E>
 __device__ __forceinline__ void activate(const FfnShared& s, const Row* rows,
                                          const float (&sum0)[E::kGroups][E::kRows / 2],
                                          const float (&sum1)[E::kGroups][E::kRows / 2],
-                                         RingCursor<kFfnExchanges> exchange) {
+                                         RingCursor exchange) {
   const int plane = (threadIdx.x / 128 - 1) * 2;
   bulk_wait_read();  // the staging buffers carry the sums
   if (E::kSplit > 1 && threadIdx.x == 128)

@@ -87,9 +87,9 @@ struct Consumer {
   const int own_rows;                                // tokens of the owned item's expert
   const int group = uniform(threadIdx.x / 128 - 1);  // of the two warpgroups
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-  RingCursor<E::config.stages> unit;
-  RingCursor<kFfnItemSlots> item;
-  RingCursor<kFfnExchanges> exchange;
+  RingCursor unit{E::config.stages};
+  RingCursor item{kFfnItemSlots};
+  RingCursor exchange{kFfnExchanges};
   int buffer = 0;  // staging
 
   __device__ __forceinline__ void release(int slot) const {
@@ -136,12 +136,12 @@ struct Consumer {
     float scale[N / 4];
   };
   __device__ __forceinline__ Tile tile_of(int place, int j) const {
-    Tile tile{matrix_descriptor(s.ring + E::rows_at(place, j)), {}};
-    load_row_scale(tile.scale, E::row_scales_at(place, j));
+    Tile tile{matrix_descriptor(s.ring + E::numbers().rows_at(place, j)), {}};
+    load_row_scale(tile.scale, E::numbers().row_scales_at(place, j));
     return tile;
   }
   __device__ __forceinline__ float2 weight_scales(int place, int j) const {
-    return *reinterpret_cast<const float2*>(s.base + E::weight_scales_at(place, j));
+    return *reinterpret_cast<const float2*>(s.base + E::numbers().weight_scales_at(place, j));
   }
 
   // An up unit, 128-blocks k and on of d, whose weights are a0 and a1.  Alone: gate into sum0, up
@@ -255,7 +255,7 @@ struct Consumer {
     if constexpr (E::kGroups == 1) {
       mbarrier_wait(s.full(unit.slot), unit.phase);
       const float2 weight_scale =
-          *reinterpret_cast<const float2*>(s.base + E::weight_scales_at(unit.slot, 0));
+          *reinterpret_cast<const float2*>(s.base + E::numbers().weight_scales_at(unit.slot, 0));
       const u64 weights = matrix_descriptor(s.ring + uniform(unit.slot) * kFfnUnitBytes);
       const u64 middle = matrix_descriptor(s.ring + E::layout.intermediate);
       float scale[N / 4];
@@ -298,8 +298,8 @@ struct Consumer {
       for (int g = 0; g < E::kGroups; ++g) {
         if (g < groups) {
           mbarrier_wait(s.full(unit.slot), unit.phase);
-          const float2 weight_scale =
-              *reinterpret_cast<const float2*>(s.base + E::weight_scales_at(unit.slot, 0));
+          const float2 weight_scale = *reinterpret_cast<const float2*>(
+              s.base + E::numbers().weight_scales_at(unit.slot, 0));
           const u64 weights = matrix_descriptor(s.ring + uniform(unit.slot) * kFfnUnitBytes);
           const u64 middle = matrix_descriptor(s.ring + E::layout.intermediate + g * E::kRowBytes);
           float scale[N / 4];
@@ -332,9 +332,11 @@ struct Consumer {
 #pragma unroll 1
     for (int r = warp + 4 * lane; r < rows;
          r += 128)  // a warp issues row after row, so all four share them
-      bulk_add_bf16(a.output + static_cast<long long>(E::rows(s, item.slot)[r].token) * a.hidden +
-                        d_block * kFfnUnitCols,
-                    staging + r * kFfnStagingPitch, bytes);
+      bulk_add_bf16(
+          a.output +
+              static_cast<long long>(E::numbers().item_rows(s, item.slot)[r].token) * a.hidden +
+              d_block * kFfnUnitCols,
+          staging + r * kFfnStagingPitch, bytes);
     bulk_commit();
     if constexpr (E::config.staging == 2) buffer ^= 1;
   }
@@ -372,7 +374,7 @@ struct Consumer {
       h.rows = min(own_rows, N);
       if (!own) {
         mbarrier_wait(s.item_full(item.slot), item.phase);
-        h = *E::head(s, item.slot);
+        h = *E::numbers().head(s, item.slot);
         if (h.rows == kNoMoreItems) break;
       }
       const int early_units = own ? s.early : 0;
@@ -385,7 +387,7 @@ struct Consumer {
         const int groups = E::groups(a, h.slice);
         up(sum0, sum1, groups, early_units);
         mbarrier_wait(s.rows_full(item.slot), item.phase);
-        activate<E>(s, E::rows(s, item.slot), sum0, sum1, exchange);
+        activate<E>(s, E::numbers().item_rows(s, item.slot), sum0, sum1, exchange);
         exchange.next();
         clear(sum0), clear(sum1);
         for (int d = d_begin; d < d_end; ++d) {
