@@ -128,7 +128,8 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
     if (s.early > 0) early.template take<Units::kSplit>(s);
     wait_for_dependencies();
     const int choice = load_cg(&a.state->choice), rows = own_rows();
-    with_entry<kMenu, kEntries>(choice, [&]<class E>() { Consumer<E>{s, a, early, rows}.run(); });
+    consume<Units>(s, a, numbers_of<kMenu, kEntries>(choice), early, rows,
+                   [choice](const auto& f) { with_entry<kMenu, kEntries>(choice, f); });
   }
 }
 

@@ -144,6 +144,7 @@ struct FfnUnits {
 
 template <FfnConfig kConfig, MenuStart kStart>
 struct FfnEntry : FfnUnits<kStart> {
+  using Units = FfnUnits<kStart>;
   static constexpr FfnConfig config = kConfig;
   static constexpr FfnLayout layout = ffn_layout(kConfig, kStart.early);
   static constexpr int kRows = kConfig.rows;
