@@ -56,16 +56,32 @@ constexpr int kFfnStagingPitch =
     kFfnUnitCols * 2 + 16;                  // bytes; the pad spreads the rows over the banks
 constexpr int kSharedMemoryLimit = 232448;  // a block's on sm_90
 
+constexpr int kFfnAtOnce = 2;  // units that a block requests at once when it starts
 // Units that a block's consumers take into registers before the routing is known: the ring grows by
 // as many.  What the sums of a tile leave of a thread's registers (32 a unit).
 constexpr int kFfnMaxEarly = 4;
-// Units that a block requests at once when it starts.
-constexpr int kFfnAtOnce = 2;
 RAMP_HD constexpr int ffn_early(const FfnConfig& c) {
   if (c.topology == kF3) return 0;
   const int alone = c.cols > 256 ? 0 : c.rows <= 8 ? 4 : c.rows <= 24 ? 3 : 2;
   const int fit = c.split > 1 ? alone - 1 : alone;
   return fit < c.stages ? fit : c.stages;
+}
+
+// What the entries of a menu have in common before it is known which of them runs.
+struct MenuStart {
+  FfnConfig any;  // for columns and split, which are the same in all
+  int rows = 0;   // of the tallest
+  int ring = kFfnMaxStages, early = kFfnMaxEarly;
+};
+RAMP_HD constexpr MenuStart menu_start(const FfnConfig* menu, int entries) {
+  MenuStart start;
+  start.any = menu[0];
+  for (int i = 0; i < entries; ++i) {
+    if (menu[i].rows > start.rows) start.rows = menu[i].rows;
+    if (menu[i].stages < start.ring) start.ring = menu[i].stages;
+    if (ffn_early(menu[i]) < start.early) start.early = ffn_early(menu[i]);
+  }
+  return start;
 }
 
 // Where everything lies in dynamic shared memory, in bytes.  The weight ring is first and the same

@@ -73,29 +73,58 @@ struct EarlyWeights {
   }
 };
 
-template <class E>
-struct Consumer {
-  static constexpr int N = E::kRows;
-  // Two atoms in flight hide the promotion of one behind the other's multiplication; where the sums
-  // of a tile leave no registers for that, one at a time.
-  static constexpr bool kTwoInFlight = N * E::kGroups < 80;
-  static constexpr int kParts = N * E::kGroups <= 16 ? 4 : N * E::kGroups <= 32 ? 2 : 1;
-  using Sums = float[N / 2];
+// A consumer thread, whichever entry runs.
+struct ConsumerThread {
   const FfnShared& s;
   const FfnArgs& a;
-  const EarlyWeights<E::kEarly>& early;
-  const int own_rows;                                // tokens of the owned item's expert
+  RingCursor unit;
   const int group = uniform(threadIdx.x / 128 - 1);  // of the two warpgroups
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-  RingCursor<E::config.stages> unit;
-  RingCursor<kFfnItemSlots> item;
-  RingCursor<kFfnExchanges> exchange;
   int buffer = 0;  // staging
 
   __device__ __forceinline__ void release(int slot) const {
     __syncwarp();
     if (lane == 0) mbarrier_arrive(s.empty(slot));
   }
+  // The next units of the ring, unused.
+  __device__ __forceinline__ void pass(int units) {
+#pragma unroll 1
+    for (; units > 0; --units, unit.next()) {
+      mbarrier_wait(s.full(unit.slot), unit.phase);
+      release(unit.slot);
+    }
+  }
+};
+
+// A thread's sums of an item, as many as the menu's tallest tile has; lower ones leave some alone.
+// Zero between items: what an item's units give is added.  Clearing them all, and not a tile's own,
+// is what tells the compiler that nothing is kept in them while the output is computed.
+template <class Units>
+struct ItemSums {
+  float sum0[Units::kGroups][Units::kTallest / 2], sum1[Units::kGroups][Units::kTallest / 2];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int g = 0; g < Units::kGroups; ++g)
+#pragma unroll
+      for (int i = 0; i < Units::kTallest / 2; ++i) sum0[g][i] = sum1[g][i] = 0.0f;
+  }
+};
+
+// What depends on the height of a tile: all that multiplies.
+template <class E>
+struct Multiplier {
+  static constexpr int N = E::kRows;
+  using Sums = float[N / 2];
+  // Two atoms in flight hide the promotion of one behind the other's multiplication; where the sums
+  // of a tile leave no registers for that, one at a time.
+  static constexpr bool kTwoInFlight = N * E::kGroups < 80;
+  static constexpr int kParts = N * E::kGroups <= 16 ? 4 : N * E::kGroups <= 32 ? 2 : 1;
+  ConsumerThread& t;
+  const FfnShared& s = t.s;
+  const FfnArgs& a = t.a;
+  RingCursor& unit = t.unit;
+  const int group = t.group, warp = t.warp, lane = t.lane;
 
   // Two 64-row atoms of weights, a0 and a1, times the tiles b0 and b1 over one 128-deep block; use0
   // and use1 take the products.
@@ -136,12 +165,12 @@ struct Consumer {
     float scale[N / 4];
   };
   __device__ __forceinline__ Tile tile_of(int place, int j) const {
-    Tile tile{matrix_descriptor(s.ring + E::rows_at(place, j)), {}};
-    load_row_scale(tile.scale, E::row_scales_at(place, j));
+    Tile tile{matrix_descriptor(s.ring + E::numbers().rows_at(place, j)), {}};
+    load_row_scale(tile.scale, E::numbers().row_scales_at(place, j));
     return tile;
   }
   __device__ __forceinline__ float2 weight_scales(int place, int j) const {
-    return *reinterpret_cast<const float2*>(s.base + E::weight_scales_at(place, j));
+    return *reinterpret_cast<const float2*>(s.base + E::numbers().weight_scales_at(place, j));
   }
 
   // An up unit, 128-blocks k and on of d, whose weights are a0 and a1.  Alone: gate into sum0, up
@@ -184,29 +213,29 @@ struct Consumer {
     }
   }
 
-  // Sums are zero between items; what an item's units give is added.
-  __device__ __forceinline__ static void clear(Sums (&sum)[E::kGroups]) {
-#pragma unroll
-    for (int g = 0; g < E::kGroups; ++g)
-#pragma unroll
-      for (int i = 0; i < N / 2; ++i) sum[g][i] = 0.0f;
+  __device__ __forceinline__ static Sums& of_tile(float (&sum)[E::kTallest / 2]) {
+    return reinterpret_cast<Sums&>(sum);
   }
 
   // The owned item's units whose weights are in registers: before its others, and out of the loop
   // over items, so that these registers are free in it.
-  __device__ __forceinline__ void up_early(Sums& sum0, Sums& sum1) const {
+  __device__ __forceinline__ void up_early(const EarlyWeights<E::kEarly>& early,
+                                           ItemSums<typename E::Units>& sums) const {
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) sums.sum0[0][i] = sums.sum1[0][i] = 0.0f;
 #pragma unroll
     for (int u = 0; u < E::kEarly; ++u) {
       const int place = E::config.stages + u;
       mbarrier_wait(s.full(kFfnMaxStages + u), 0);
       fence_proxy_async();  // the gathered rows came by ordinary copies
       multiply_up(early.unit[u][0], early.unit[u][1], place, u * E::kUpBlocks,
-                  E::kSplit == 1 ? tile_of(place, 0) : Tile{}, sum0, sum1);
+                  E::kSplit == 1 ? tile_of(place, 0) : Tile{}, of_tile(sums.sum0[0]),
+                  of_tile(sums.sum1[0]));
     }
   }
 
   // early_units: how many of the item's units have been added already.
-  __device__ __forceinline__ void up(Sums (&sum0)[E::kGroups], Sums (&sum1)[E::kGroups], int groups,
+  __device__ __forceinline__ void up(ItemSums<typename E::Units>& sums, int groups,
                                      int early_units) {
     const int k_blocks = a.hidden / kScaleGroup;
     for (int k = early_units * E::kUpBlocks; k < k_blocks; k += E::kUpBlocks) {
@@ -225,9 +254,9 @@ struct Consumer {
           const u32 weights = s.ring + slot * kFfnUnitBytes;
           multiply_up(Descriptor{matrix_descriptor(up_atom_at<E::kSplit>(weights, group, 0))},
                       Descriptor{matrix_descriptor(up_atom_at<E::kSplit>(weights, group, 1))}, slot,
-                      k, alone, sum0[g], sum1[g]);
-          if (g > 0) release(unit.slot);
-          if (g == groups - 1) release(first_slot);  // its rows served all groups
+                      k, alone, of_tile(sums.sum0[g]), of_tile(sums.sum1[g]));
+          if (g > 0) t.release(unit.slot);
+          if (g == groups - 1) t.release(first_slot);  // its rows served all groups
           unit.next();
         }
       }
@@ -245,9 +274,10 @@ struct Consumer {
   }
 
   // Output columns d_block * 256 .. + 255 of the tile's rows, in this warpgroup alone.
-  __device__ __forceinline__ void down(int d_block, int groups, int rows) {
+  __device__ __forceinline__ void down_block(int d_block, int groups, int num_rows,
+                                             const Row* rows) {
     const u32 staging =
-        s.ring + E::layout.staging + (group * E::config.staging + buffer) * N * kFfnStagingPitch;
+        s.ring + E::layout.staging + (group * E::config.staging + t.buffer) * N * kFfnStagingPitch;
     if constexpr (E::config.staging == 1) {
       bulk_wait_read();
       named_barrier(kOneWarpgroup + group, 128);
@@ -255,13 +285,13 @@ struct Consumer {
     if constexpr (E::kGroups == 1) {
       mbarrier_wait(s.full(unit.slot), unit.phase);
       const float2 weight_scale =
-          *reinterpret_cast<const float2*>(s.base + E::weight_scales_at(unit.slot, 0));
+          *reinterpret_cast<const float2*>(s.base + E::numbers().weight_scales_at(unit.slot, 0));
       const u64 weights = matrix_descriptor(s.ring + uniform(unit.slot) * kFfnUnitBytes);
       const u64 middle = matrix_descriptor(s.ring + E::layout.intermediate);
       float scale[N / 4];
       load_row_scale(scale, E::layout.scales_mid);
       constexpr int kAtOnce = N <= 32 ? 4 : 2;  // of the unit's four atoms of 64 columns
-#pragma unroll
+#pragma unroll 1
       for (int first = 0; first < 4; first += kAtOnce) {
         float part[kAtOnce][kParts][N / 2];
         wgmma_fence();
@@ -271,7 +301,7 @@ struct Consumer {
           wgmma_commit();
         }
         const auto finish = [&](int i) {
-          if (first + i == 3) release(unit.slot);
+          if (first + i == 3) t.release(unit.slot);
           add_parts<N>(part[i]);
           stage(staging, first + i, part[i][0], first + i < 2 ? weight_scale.x : weight_scale.y,
                 scale);
@@ -298,8 +328,8 @@ struct Consumer {
       for (int g = 0; g < E::kGroups; ++g) {
         if (g < groups) {
           mbarrier_wait(s.full(unit.slot), unit.phase);
-          const float2 weight_scale =
-              *reinterpret_cast<const float2*>(s.base + E::weight_scales_at(unit.slot, 0));
+          const float2 weight_scale = *reinterpret_cast<const float2*>(
+              s.base + E::numbers().weight_scales_at(unit.slot, 0));
           const u64 weights = matrix_descriptor(s.ring + uniform(unit.slot) * kFfnUnitBytes);
           const u64 middle = matrix_descriptor(s.ring + E::layout.intermediate + g * E::kRowBytes);
           float scale[N / 4];
@@ -313,13 +343,13 @@ struct Consumer {
                 [&](const float(&part)[N / 2]) { promote<N>(sum[half * 2], part, w, scale); },
                 [&](const float(&part)[N / 2]) { promote<N>(sum[half * 2 + 1], part, w, scale); });
           }
-          release(unit.slot);
+          t.release(unit.slot);
           unit.next();
         }
       }
       float one[N / 4];  // scaled already
 #pragma unroll
-      for (int t = 0; t < N / 4; ++t) one[t] = 1.0f;
+      for (int i = 0; i < N / 4; ++i) one[i] = 1.0f;
 #pragma unroll
       for (int atom = 0; atom < 4; ++atom) stage(staging, atom, sum[atom], 1.0f, one);
     }
@@ -330,13 +360,13 @@ struct Consumer {
     named_barrier(kOneWarpgroup + group, 128);
     const int bytes = min(kFfnUnitCols, a.hidden - d_block * kFfnUnitCols) * 2;
 #pragma unroll 1
-    for (int r = warp + 4 * lane; r < rows;
+    for (int r = warp + 4 * lane; r < num_rows;
          r += 128)  // a warp issues row after row, so all four share them
-      bulk_add_bf16(a.output + static_cast<long long>(E::rows(s, item.slot)[r].token) * a.hidden +
-                        d_block * kFfnUnitCols,
-                    staging + r * kFfnStagingPitch, bytes);
+      bulk_add_bf16(
+          a.output + static_cast<long long>(rows[r].token) * a.hidden + d_block * kFfnUnitCols,
+          staging + r * kFfnStagingPitch, bytes);
     bulk_commit();
-    if constexpr (E::config.staging == 2) buffer ^= 1;
+    if constexpr (E::config.staging == 2) t.buffer ^= 1;
   }
 
   // 64 columns of the output as bf16 rows: the fragment is columns x tokens, the rows are tokens.
@@ -361,49 +391,74 @@ struct Consumer {
                             high[N / 8 - 1]);
   }
 
-  __device__ __forceinline__ void run() {
-    const int d_begin = E::down_begin(s, a), d_end = E::down_end(s, a);
-    Sums sum0[E::kGroups], sum1[E::kGroups];
-    clear(sum0), clear(sum1);
-    // Of one 128-block of h: nothing is early where an item has more.
-    if (s.early > 0 && own_rows > 0) up_early(sum0[0], sum1[0]);
-    for (bool own = s.owner;; own = false, item.next()) {
-      ItemHead h = s.own;
-      h.rows = min(own_rows, N);
-      if (!own) {
-        mbarrier_wait(s.item_full(item.slot), item.phase);
-        h = *E::head(s, item.slot);
-        if (h.rows == kNoMoreItems) break;
-      }
-      const int early_units = own ? s.early : 0;
-      if (h.rows == 0) {  // what was requested in vain
-        for (int u = early_units; u < E::prefilled(s, a); ++u, unit.next()) {
-          mbarrier_wait(s.full(unit.slot), unit.phase);
-          release(unit.slot);
-        }
-      } else {
-        const int groups = E::groups(a, h.slice);
-        up(sum0, sum1, groups, early_units);
-        mbarrier_wait(s.rows_full(item.slot), item.phase);
-        activate<E>(s, E::rows(s, item.slot), sum0, sum1, exchange);
-        exchange.next();
-        clear(sum0), clear(sum1);
-        for (int d = d_begin; d < d_end; ++d) {
-          if ((d - d_begin) % kFfnConsumers == group) {
-            down(d, groups, h.rows);
-          } else {
-            for (int g = 0; g < groups; ++g, unit.next()) {
-              mbarrier_wait(s.full(unit.slot), unit.phase);
-              release(unit.slot);
-            }
-          }
-        }
-      }
-      __syncwarp();
-      if (lane == 0) mbarrier_arrive(s.item_empty(item.slot));
+  // The item's part of the output, in blocks of 256 columns that the warpgroups take in turn.
+  __device__ __forceinline__ void down(int groups, int num_rows, const Row* rows) {
+    const int begin = E::down_begin(s, a), end = E::down_end(s, a);
+#pragma unroll 1
+    for (int d = begin; d < end; ++d) {
+      if ((d - begin) % kFfnConsumers == group)
+        down_block(d, groups, num_rows, rows);
+      else
+        t.pass(groups);
     }
-    bulk_wait();
   }
 };
+
+// By the consumers, item after item: what the entries of a menu do alike is here once, and entry(f)
+// runs f for the one that was chosen, whose numbers are e.  own_rows: tokens of the owned item's
+// expert.
+template <class Units, class Entry>
+__device__ __forceinline__ void consume(const FfnShared& s, const FfnArgs& a, const FfnNumbers& e,
+                                        const EarlyWeights<Units::kEarly>& early, int own_rows,
+                                        const Entry& entry) {
+  ConsumerThread t{s, a, RingCursor{e.stages}};
+  RingCursor item{kFfnItemSlots}, exchange{kFfnExchanges};
+  ItemSums<Units> sums;
+  // Of one 128-block of h: nothing is early where an item has more.
+  if (s.early > 0 && own_rows > 0)
+    entry([&]<class E>() { Multiplier<E>{t}.up_early(early, sums); });
+  else
+    sums.clear();
+#pragma unroll 1
+  for (bool own = s.owner;; own = false, item.next()) {
+    ItemHead h = s.own;
+    h.rows = min(own_rows, e.rows);
+    if (!own) {
+      mbarrier_wait(s.item_full(item.slot), item.phase);
+      h = *e.head(s, item.slot);
+      if (h.rows == kNoMoreItems) break;
+    }
+    const int early_units = own ? s.early : 0;
+    if (h.rows == 0) {  // what was requested in vain
+      t.pass(Units::prefilled(s, a) - early_units);
+    } else {
+      const int groups = Units::groups(a, h.slice);
+      const Row* rows = e.item_rows(s, item.slot);
+      entry([&]<class E>() { Multiplier<E>{t}.up(sums, groups, early_units); });
+      mbarrier_wait(s.rows_full(item.slot), item.phase);
+      bulk_wait_read();  // the staging buffers carry the sums
+      if (Units::kSplit > 1 && threadIdx.x == 128)
+        mbarrier_arrive_expect(s.exchange_full(exchange.slot),
+                               h.rows * (kScaleGroup - Units::kOwnColumns) * 4);
+#pragma unroll
+      for (int g = 0; g < Units::kGroups; ++g) {
+        // Also: everybody is done with the last intermediate.
+        named_barrier(kAllConsumers, 128 * kFfnConsumers);
+        put_sums(s, e, sums.sum0[g], t.group * 2);
+        put_sums(s, e, sums.sum1[g], t.group * 2 + 1);
+        named_barrier(kAllConsumers, 128 * kFfnConsumers);
+        activate<Units>(s, e, rows, h.rows, g, exchange);
+      }
+      sums.clear();
+      exchange.next();
+      fence_proxy_async();
+      named_barrier(kAllConsumers, 128 * kFfnConsumers);
+      entry([&]<class E>() { Multiplier<E>{t}.down(groups, h.rows, rows); });
+    }
+    __syncwarp();
+    if (t.lane == 0) mbarrier_arrive(s.item_empty(item.slot));
+  }
+  bulk_wait();
+}
 
 }  // namespace ramp

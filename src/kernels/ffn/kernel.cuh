@@ -37,7 +37,13 @@ __device__ __forceinline__ void with_entry(int choice, const F& f) {
   if constexpr (kIndex + 1 < kEntries) {
     if (choice != kIndex && choice > 0) return with_entry<kMenu, kEntries, kIndex + 1>(choice, f);
   }
-  f.template operator()<FfnEntry<kMenu[kIndex], menu_start(kMenu)>>();
+  f.template operator()<FfnEntry<kMenu[kIndex], menu_start(kMenu, kEntries)>>();
+}
+template <auto& kMenu, int kEntries>
+__device__ __forceinline__ FfnNumbers numbers_of(int choice) {
+  FfnNumbers numbers;
+  with_entry<kMenu, kEntries>(choice, [&]<class E>() { numbers = E::numbers(); });
+  return numbers;
 }
 
 // Those of the weights come first: the first copies wait for nothing else.
@@ -69,8 +75,7 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
   launch_dependents();
 
   // What entries of a menu have in common, hence what any of them says before one is chosen.
-  constexpr MenuStart kStart = menu_start(kMenu);
-  using First = FfnEntry<kMenu[0], kStart>;
+  using Units = FfnUnits<menu_start(kMenu, kEntries)>;
   const FfnMaps maps{w13, w2};
 
   // Barriers first, so that the ring has one place whichever entry runs.
@@ -78,21 +83,21 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
   s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
   s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
   s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
-  s.rank = blockIdx.x % First::kSplit;
-  const int slices = ffn_slices(First::config, a.intermediate), block = blockIdx.x / First::kSplit;
+  s.rank = blockIdx.x % Units::kSplit;
+  const int slices = Units::slices(a), block = blockIdx.x / Units::kSplit;
   s.owner = block < a.owned_experts * slices;
   s.own = ItemHead{block / slices, block % slices, 0, 0};
-  s.early = s.owner ? early_units<First>(a, kStart) : 0;
+  s.early = s.owner ? Units::early_units(a) : 0;
 
   // A unit that follows an early one into its slot waits for the consumers, who wait for this.
   const int at_once = s.early > 0 ? min(s.early, kFfnAtOnce) : kFfnAtOnce;
   if (threadIdx.x == 0) {
     *s.known() = 0;
     init_weight_barriers(s);
-    if (s.owner) prefill<First>(s, a, maps, 0, at_once, policy_evict_first());
+    if (s.owner) prefill<Units>(s, a, maps, 0, at_once, policy_evict_first());
     init_other_barriers(s);
   }
-  if constexpr (First::kSplit == 1)
+  if constexpr (Units::kSplit == 1)
     __syncthreads();
   else
     cluster_sync();  // nobody sends to a block whose barriers don't stand yet
@@ -103,12 +108,11 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
     give_registers<kFfnProducerRegisters>();
     if (threadIdx.x < 32) {
       if (threadIdx.x == 0 && s.owner)
-        prefill<First>(s, a, maps, at_once, kFfnMaxStages + kFfnMaxEarly, policy_evict_first());
+        prefill<Units>(s, a, maps, at_once, kFfnMaxStages + kFfnMaxEarly, policy_evict_first());
       __syncwarp();
       wait_for_dependencies();
       const int choice = load_cg(&a.state->choice), rows = own_rows();
-      with_entry<kMenu, kEntries>(
-          choice, [&]<class E>() { schedule<E>(s, a, maps, rows, policy_evict_first()); });
+      schedule<Units>(s, a, maps, numbers_of<kMenu, kEntries>(choice), rows, policy_evict_first());
     } else {
       wait_for_dependencies();
       if (threadIdx.x == 32) *s.known() = 1;
@@ -116,15 +120,16 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
       const int of_head = s.own.expert * kHeadRows + static_cast<int>(threadIdx.x - 32) % kHeadRows;
       const int2 row =
           s.owner ? load_cg(reinterpret_cast<const int2*>(a.head + of_head)) : int2{0, 0};
-      with_entry<kMenu, kEntries>(choice, [&]<class E>() { gather<E>(s, a, rows, row); });
+      gather<Units>(s, a, numbers_of<kMenu, kEntries>(choice), rows, row);
     }
   } else {
     take_registers<kFfnConsumerRegisters>();
-    EarlyWeights<kStart.early> early;
-    if (s.early > 0) early.template take<First::kSplit>(s);
+    EarlyWeights<Units::kEarly> early;
+    if (s.early > 0) early.template take<Units::kSplit>(s);
     wait_for_dependencies();
     const int choice = load_cg(&a.state->choice), rows = own_rows();
-    with_entry<kMenu, kEntries>(choice, [&]<class E>() { Consumer<E>{s, a, early, rows}.run(); });
+    consume<Units>(s, a, numbers_of<kMenu, kEntries>(choice), early, rows,
+                   [choice](const auto& f) { with_entry<kMenu, kEntries>(choice, f); });
   }
 }
 

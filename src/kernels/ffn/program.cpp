@@ -47,15 +47,10 @@ void require_legal_menu(std::span<const FfnConfig> menu) {
 
 int deepest_prefill(std::span<const FfnConfig> menu, int hidden) {
   if (menu[0].topology == kF3) return 0;
-  int ring = kFfnMaxStages, early = kFfnMaxEarly;
-  for (const FfnConfig& c : menu) {
-    ring = std::min(ring, c.stages);
-    early = std::min(early, ffn_early(c));
-  }
-  const FfnConfig& any = menu[0];
-  const int up = ffn_up_units(any, hidden),
-            down = ceil_div(hidden, kFfnUnitCols) / any.split;  // the block that has fewest
-  return std::min(up >= early ? ring + early : ring, up + down);
+  const MenuStart start = menu_start(menu.data(), static_cast<int>(menu.size()));
+  const int up = ffn_up_units(start.any, hidden),
+            down = ceil_div(hidden, kFfnUnitCols) / start.any.split;  // the block that has fewest
+  return std::min(up >= start.early ? start.ring + start.early : start.ring, up + down);
 }
 
 int menu_shared_bytes(std::span<const FfnConfig> menu) {

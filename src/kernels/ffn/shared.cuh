@@ -50,11 +50,12 @@ struct FfnShared {
   __device__ u32 claimed(int i) const {  // the items themselves, an int each
     return claim(kFfnClaimSlots) + i * 4;
   }
-  // Whether the routing is known: the weights' first copies keep their pace until then.  The
-  // barriers lie below the ring: a signed distance.
-  __device__ volatile int* known() const {
-    return reinterpret_cast<volatile int*>(base + static_cast<int>(claimed(kFfnClaimSlots) - ring));
+  // An int of those behind the barriers, which lie below the ring: a signed distance.
+  __device__ volatile int* word(u32 at) const {
+    return reinterpret_cast<volatile int*>(base + static_cast<int>(at - ring));
   }
+  // Whether the routing is known: the weights' first copies keep their pace until then.
+  __device__ volatile int* known() const { return word(claimed(kFfnClaimSlots)); }
 };
 static_assert((2 * kFfnMaxStages + 3 * kFfnMaxEarly + 3 * kFfnItemSlots + kFfnExchanges +
                kFfnClaimSlots) *
@@ -62,60 +63,53 @@ static_assert((2 * kFfnMaxStages + 3 * kFfnMaxEarly + 3 * kFfnItemSlots + kFfnEx
                   (kFfnClaimSlots + 1) * 4 <=
               kFfnBarrierBytes);
 
-// A place in a ring of kDepth and the phase that a wait there looks for.
-template <int kDepth>
+// A place in a ring and the phase that a wait there looks for.
 struct RingCursor {
+  int depth;
   int slot = 0;
   u32 phase = 0;
   __device__ __forceinline__ void next() {
-    if (++slot == kDepth) slot = 0, phase ^= 1;
+    if (++slot == depth) slot = 0, phase ^= 1;
   }
 };
 
-// What the entries of a menu have in common before it is known which of them runs.
-struct MenuStart {
-  int ring = kFfnMaxStages, early = kFfnMaxEarly;
-};
-template <int kEntries>
-constexpr MenuStart menu_start(const FfnConfig (&menu)[kEntries]) {
-  MenuStart start;
-  for (const FfnConfig& c : menu) {
-    if (c.stages < start.ring) start.ring = c.stages;
-    if (ffn_early(c) < start.early) start.early = ffn_early(c);
-  }
-  return start;
-}
+// The numbers of an entry: data for what serves all entries of a menu with the same code, constants
+// where there is one entry and for what is compiled for it.
+struct FfnNumbers {
+  int rows, stages, split, dynamic, grouped;  // FfnConfig
+  int rows_q, intermediate, staging, exchange, scales_x, scales_w, scales_mid, items,
+      item_bytes;  // FfnLayout
 
-template <FfnConfig kConfig, MenuStart kStart>
-struct FfnEntry {
-  static constexpr FfnConfig config = kConfig;
-  static constexpr int kEarly = kStart.early;
-  static constexpr FfnLayout layout = ffn_layout(kConfig, kEarly);
-  static constexpr int kRows = kConfig.rows;
-  static constexpr int kSplit = kConfig.split;
-  static constexpr int kGroups = ffn_groups(kConfig);
-  static constexpr int kUpBlocks = kSplit;  // 128-blocks of d in an up unit
-  static constexpr int kRowBytes =
-      kRows * kScaleGroup;  // of one 128-column block of the tile's rows
-
-  __device__ static ItemHead* head(const FfnShared& s, int i) {
-    return reinterpret_cast<ItemHead*>(s.base + layout.items + i * layout.item_bytes);
+  __device__ ItemHead* head(const FfnShared& s, int i) const {
+    return reinterpret_cast<ItemHead*>(s.base + items + i * item_bytes);
   }
-  __device__ static Row* rows(const FfnShared& s, int i) {
+  __device__ Row* item_rows(const FfnShared& s, int i) const {
     return reinterpret_cast<Row*>(head(s, i) + 1);
   }
-  // Where a unit's rows and scales lie, of 128-block j of d; `place` is a slot, or config.stages +
-  // u for early unit u.
-  __device__ static int rows_at(int place, int j) {
-    return layout.rows + (place * kUpBlocks + j) * kRowBytes;
+  // Where a unit's rows and scales lie, of 128-block j of d; `place` is a slot, or `stages` + u for
+  // early unit u.
+  __device__ int rows_at(int place, int j) const {
+    return rows_q + (place * split + j) * rows * kScaleGroup;
   }
-  __device__ static int row_scales_at(int place, int j) {
-    return layout.scales_x + (place * kUpBlocks + j) * kRows * 4;
+  __device__ int row_scales_at(int place, int j) const {
+    return scales_x + (place * split + j) * rows * 4;
   }
-  __device__ static int weight_scales_at(int place, int j) {
-    return layout.scales_w + (place * kUpBlocks + j) * 8;
+  __device__ int weight_scales_at(int place, int j) const {
+    return scales_w + (place * split + j) * 8;
   }
+};
 
+// How the entries of a menu cut an item into units: all of them alike.
+template <MenuStart kStart>
+struct FfnUnits {
+  static constexpr int kTallest = kStart.rows;
+  static constexpr int kEarly = kStart.early;
+  static constexpr int kSplit = kStart.any.split;
+  static constexpr int kGroups = ffn_groups(kStart.any);
+  static constexpr int kUpBlocks = kSplit;  // 128-blocks of d in an up unit
+  static constexpr int kOwnColumns = ffn_own_columns(kStart.any);
+
+  __device__ static int slices(const FfnArgs& a) { return ffn_slices(kStart.any, a.intermediate); }
   // This block's 256-blocks of the output's columns.
   __device__ static int down_begin(const FfnShared& s, const FfnArgs& a) {
     return ffn_part(ceil_div(a.hidden, kFfnUnitCols), s.rank, kSplit);
@@ -130,7 +124,7 @@ struct FfnEntry {
   }
   // An item's units: `up` of them, then `down`.
   __device__ static int up_units(const FfnArgs& a, int slice) {
-    return ffn_up_units(config, a.hidden) * groups(a, slice);
+    return ffn_up_units(kStart.any, a.hidden) * groups(a, slice);
   }
   __device__ static int down_units(const FfnShared& s, const FfnArgs& a, int slice) {
     return (down_end(s, a) - down_begin(s, a)) * groups(a, slice);
@@ -141,13 +135,33 @@ struct FfnEntry {
     const int slice = s.own.slice;
     return min(a.prefill, up_units(a, slice) + down_units(s, a, slice));
   }
+  // Early units of a launch: all that the menu has, or none if the ring alone holds the prefill.
+  __device__ static int early_units(const FfnArgs& a) {
+    const bool deep = a.prefill > kStart.ring && ffn_up_units(kStart.any, a.hidden) >= kEarly;
+    return deep ? kEarly : 0;
+  }
 };
 
-// Early units of a launch: all that the menu has, or none if the ring alone holds the prefill.
-template <class E>
-__device__ __forceinline__ int early_units(const FfnArgs& a, MenuStart start) {
-  const bool deep = a.prefill > start.ring && ffn_up_units(E::config, a.hidden) >= start.early;
-  return deep ? start.early : 0;
-}
+template <FfnConfig kConfig, MenuStart kStart>
+struct FfnEntry : FfnUnits<kStart> {
+  using Units = FfnUnits<kStart>;
+  static constexpr FfnConfig config = kConfig;
+  static constexpr FfnLayout layout = ffn_layout(kConfig, kStart.early);
+  static constexpr int kRows = kConfig.rows;
+  static constexpr int kRowBytes =
+      kRows * kScaleGroup;  // of one 128-column block of the tile's rows
+
+  // One by one: of a whole constant struct the compiler makes a choice between addresses, and
+  // loads.
+  __device__ static FfnNumbers numbers() {
+    FfnNumbers n;
+    n.rows = config.rows, n.stages = config.stages, n.split = config.split;
+    n.dynamic = config.dynamic, n.grouped = config.grouped;
+    n.rows_q = layout.rows, n.intermediate = layout.intermediate, n.staging = layout.staging;
+    n.exchange = layout.exchange, n.scales_x = layout.scales_x, n.scales_w = layout.scales_w;
+    n.scales_mid = layout.scales_mid, n.items = layout.items, n.item_bytes = layout.item_bytes;
+    return n;
+  }
+};
 
 }  // namespace ramp

@@ -13,6 +13,10 @@ __device__ __forceinline__ float one_plus_exp_minus(float gate) {
   return 1.0f + exp2_approx(fminf(__fmul_rn(gate, -1.44269504f), 62.0f));
 }
 
+__device__ __forceinline__ float swiglu(float gate, float up) {
+  return __fmul_rn(__fmul_rn(gate, reciprocal_approx(one_plus_exp_minus(gate))), up);
+}
+
 // gate0 and gate1 become the activated values.
 __device__ __forceinline__ void swiglu_two(float& gate0, float up0, float& gate1, float up1) {
   const float a = one_plus_exp_minus(gate0), b = one_plus_exp_minus(gate1);

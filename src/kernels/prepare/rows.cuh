@@ -26,7 +26,7 @@ __device__ __forceinline__ QuantisedEight quantise_eight(const int4& bf16) {
   }
 #pragma unroll
   for (int d = 8; d > 0; d /= 2) amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, d));
-  const float scale = group_scale(amax), inverse = __frcp_rn(scale);
+  const float scale = group_scale(amax), inverse = reciprocal(scale);
   unsigned q[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i)

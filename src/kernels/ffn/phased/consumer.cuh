@@ -23,8 +23,7 @@ struct PhasedConsumer {
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   const int first_row = E::kSplitRows ? group * 64 : 0;  // of the tile, of this warpgroup
   const int my_row = first_row + warp * 16 + lane / 4;   // and + 8
-  RingCursor<E::config.stages> unit;
-  RingCursor<kFfnItemSlots> item;
+  RingCursor unit{E::config.stages}, item{kFfnItemSlots};
   int unpublished = -1;  // tile
 
   // Those who write rows together: a warpgroup, or both.
@@ -133,7 +132,7 @@ struct PhasedConsumer {
       meet();
     }
     const float step0 = group_scale(amax0), step1 = group_scale(amax1);
-    const float inverse0 = __frcp_rn(step0), inverse1 = __frcp_rn(step1);
+    const float inverse0 = reciprocal(step0), inverse1 = reciprocal(step1);
     const u32 to = s.ring + E::layout.staging + my_row * kPhasedMiddlePitch + piece_at(0, 0) + lane % 4 * 2;
 #pragma unroll
     for (int j = 0; j < N / 8; ++j) {

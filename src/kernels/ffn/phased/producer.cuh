@@ -34,8 +34,7 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
   const int tiles = load_cg(&a.state->tiles);
   // Weights that one row tile reads leave the L2 first; those that several read stay for them.
   const u64 once = policy_evict_first(), again = policy_evict_normal();
-  RingCursor<E::config.stages> unit;
-  RingCursor<kFfnItemSlots> item;
+  RingCursor unit{E::config.stages}, item{kFfnItemSlots};
   item.phase = unit.phase = 1;  // the first turn finds every place empty
 
   int next = blockIdx.x;  // the first is dealt out: nothing to wait for
@@ -86,8 +85,7 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
       static_cast<u32>(first_row * kScaleGroup + (chunk ^ ((first_row + kStep) % 8)) * 16)};
   const int d_blocks = a.hidden / kScaleGroup, h_blocks = a.intermediate / kScaleGroup;
   const int scale = thread - (kFfnGatherThreads - 2);  // of the weights, or negative
-  RingCursor<E::config.stages> unit;
-  RingCursor<kFfnItemSlots> item;
+  RingCursor unit{E::config.stages}, item{kFfnItemSlots};
   unit.phase = 1;
 
 #pragma unroll 1

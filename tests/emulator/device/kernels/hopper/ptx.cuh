@@ -188,6 +188,7 @@ inline u16 pack_e4m3(float low, float high) {
 
 inline float exp2_approx(float x) { return std::exp2(x); }
 inline float reciprocal_approx(float x) { return 1.0f / x; }
+inline float reciprocal(float x) { return 1.0f / x; }
 
 template <class T>
 T load_cg(const T* p) {
