@@ -41,6 +41,8 @@ entries=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w1-dynamic-x2,f1-r8-c256-s5-w2-dy
 entries+=,f1-r16-c256-s5-w1-dynamic-x2,f1-r24-c256-s4-w1-dynamic-x2,f1-r24-c256-s5-w1-dynamic,f1-r32-c256-s4-w2-dynamic-grouped
 entries+=,f1-r32-c256-s3-w2-dynamic-x2,f1-r48-c256-s4-w1-dynamic-grouped,f1-r64-c256-s3-w1-dynamic-grouped
 entries+=,f1-r16-c512-s5-w2-dynamic,f1-r32-c512-s5-w1-dynamic
+entries+=,f3-r64-c256-s4-w1-dynamic,f3-r64-c256-s4-w1-static,f3-r128-c256-s3-w1-dynamic,f3-r128-c256-s3-w1-static
+tokens=1,8,16,32,64,128,256,512,1024,2048,4096
 six=f1-r8-c256-s6-w2-dynamic,f1-r16-c256-s5-w2-dynamic,f1-r24-c256-s5-w1-dynamic,f1-r32-c256-s4-w2-dynamic
 six+=,f1-r40-c256-s4-w1-dynamic,f1-r48-c256-s4-w1-dynamic
 layers="olmoe:ep8 olmoe:ep1 qwen3-30b:ep8 deepseek-v3:ep8"
@@ -50,7 +52,7 @@ for step in "${steps[@]}"; do
     check) run 120 "$ramp" check -o "$out/check.json" ;;
     layer)
       for c in $layers; do
-        run 40 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$entries" --policy best --replays 9 --json "$out/layer.json"
+        run 40 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$entries" --policy best --tokens $tokens --replays 9 --json "$out/layer.json"
       done
       ;;
     polymorphic)
@@ -71,7 +73,7 @@ for step in "${steps[@]}"; do
     sanitizers)
       for tool in memcheck initcheck racecheck; do
         run 60 compute-sanitizer --tool $tool "$ramp" check --small \
-          --configs f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s5-w2-dynamic-x2
+          --configs f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s5-w2-dynamic-x2,f3-r128-c256-s3-w1-dynamic
       done
       ;;
     *)

@@ -177,7 +177,7 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
     arrived.push_back(arrive(share, given, random));
     most = std::max(most, given.tokens);
   }
-  const std::size_t bytes = workspace_layout(share.shape, most).bytes;
+  const std::size_t bytes = workspace_layout(share.shape, most, true).bytes;
   std::unique_ptr<char, decltype(&std::free)> workspace(
       static_cast<char*>(std::aligned_alloc(kWorkspaceAlignment, bytes)), &std::free);
   std::memset(workspace.get(), 0xff, bytes);
@@ -188,7 +188,8 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Arrived& a = arrived[i];
     LayerArguments arguments = shared;
-    place_in_workspace(arguments, workspace_layout(share.shape, passes[i].tokens), workspace.get());
+    place_in_workspace(arguments, workspace_layout(share.shape, passes[i].tokens, true),
+                       workspace.get());
     PrepareArgs& p = arguments.prepare;
     p.ids = a.ready.empty() ? a.ids.data() : nullptr;
     p.ready_counts = a.ready.empty() ? nullptr : a.ready.data();
