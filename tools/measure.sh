@@ -52,7 +52,7 @@ for step in "${steps[@]}"; do
     check) run 120 "$ramp" check -o "$out/check.json" ;;
     layer)
       for c in $layers; do
-        run 40 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$entries" --policy best --tokens $tokens --replays 9 --json "$out/layer.json"
+        run 90 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$entries" --policy best --tokens $tokens --replays 9 --json "$out/layer.json"
       done
       ;;
     polymorphic)

@@ -56,7 +56,7 @@ std::vector<FfnConfig> default_menu() {
   for (int rows : {8, 16, 24, 32, 48, 64}) {
     std::optional<FfnConfig> best;
     for (const FfnConfig& c : ffn_space())
-      if (c.rows == rows && c.cols == 256 && c.split == 1 && c.dynamic == 1 &&
+      if (c.topology == kF1 && c.rows == rows && c.cols == 256 && c.split == 1 && c.dynamic == 1 &&
           c.grouped == (rows >= 24) &&
           (!best || std::pair(c.stages, c.staging) > std::pair(best->stages, best->staging)))
         best = c;

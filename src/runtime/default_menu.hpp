@@ -18,6 +18,7 @@ namespace ramp {
 //   wave    one item's products on one SM: 6 b d c / (matrix rate x what wgmma reaches at N = b)
 //   tile    one item's rows added into the output: 2 b d bytes at 2.5 TB/s
 //   fixed   the start of a weight stream and of two kernels
+// (of a two-phase entry the means of an up and a down item).
 // Memory and products overlap in the kernel, so the sum is too much; what it must get right is the
 // order of the entries, and that turns on the products of half-empty tiles.
 Theta planned_theta(const FfnConfig& config, const LocalShape& shape, const GpuSpec& gpu);
