@@ -30,7 +30,7 @@ struct Options {
   std::vector<std::string> files;
   std::string csv, markdown, plot;
   PaperRequest request;
-  MenuFlags menu;
+  MenuFlags menu{{.entries = 6, .menus = 2}};
   bool as_json = false;
 };
 
