@@ -45,7 +45,7 @@ entries+=,f3-r64-c256-s4-w1-dynamic,f3-r64-c256-s4-w1-static,f3-r128-c256-s3-w1-
 tokens=1,8,16,32,64,128,256,512,1024,2048,4096
 six=f1-r8-c256-s6-w2-dynamic,f1-r16-c256-s5-w2-dynamic,f1-r24-c256-s5-w1-dynamic,f1-r32-c256-s4-w2-dynamic
 six+=,f1-r40-c256-s4-w1-dynamic,f1-r48-c256-s4-w1-dynamic
-layers="olmoe:ep8 olmoe:ep1 qwen3-30b:ep8 deepseek-v3:ep8"
+layers="olmoe:ep8 olmoe:ep1 qwen3-30b:ep8 deepseek-v3:ep8 dsv2-lite:ep8 qwen2-57b:ep8 qwen35-35b:ep8 phi35:ep8 mixtral:ep8"
 
 for step in "${steps[@]}"; do
   case $step in
