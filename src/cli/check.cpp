@@ -37,10 +37,10 @@ struct Options {
   int device = 0;
 };
 
-void print_list(bool as_json) {
+void print_list(const std::vector<FfnConfig>& configs, bool as_json) {
   json rows = json::array();
   Table table({"<configuration", "rows", "columns", "stages", "shared memory"});
-  for (const FfnConfig& c : ffn_space()) {
+  for (const FfnConfig& c : configs) {
     rows.push_back({{"config", ffn_label(c)},
                     {"knobs", json::parse(ffn_knobs(c))},
                     {"smem_bytes", ffn_shared_bytes(c)},
@@ -87,7 +87,7 @@ struct Verdict {
 json number(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
 
 void run(const Options& options) {
-  if (options.list) return print_list(options.as_json);
+  if (options.list) return print_list(configs_of(options), options.as_json);
   CheckOptions check;
   check.configs = configs_of(options);
   if (!options.shape.empty()) {

@@ -44,9 +44,8 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
     std::vector<MenuEntry> menu;
     for (std::size_t i = 0; i < o.menu.size(); ++i)
       menu.push_back(
-          {ffn_grid(o.menu[i], o.shape.hidden, o.shape.intermediate,
-                                       layer.kernels().device().sms),
-                              o.theta[i]});
+          {ffn_grid(o.menu[i], o.shape.hidden, o.shape.intermediate, layer.kernels().device().sms),
+           o.theta[i]});
     choice = select(std::span<const int>(want.counts), menu).entry;
   }
   if (state.choice != choice)

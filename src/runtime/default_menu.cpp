@@ -37,8 +37,8 @@ Theta planned_theta(const FfnConfig& config, const LocalShape& shape, const GpuS
   const double c = std::min(config.cols / 2, shape.intermediate);
   // Of a tile; the mean of an up tile's and a down tile's where they are two.
   const bool phased = config.topology == kF3;
-  const double flops = phased ? (4 * b * d * c + 2 * b * h * kFfnUnitCols) / 2
-                              : 6 * b * d * c / config.split;
+  const double flops =
+      phased ? (4 * b * d * c + 2 * b * h * kFfnUnitCols) / 2 : 6 * b * d * c / config.split;
   const double added = phased ? b * kFfnUnitCols / 2 : b * d;
   const double flops_per_us = gpu.matrix_pflops * 1e9 / gpu.sms * matrix_share(b);
   Theta theta;

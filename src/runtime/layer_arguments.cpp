@@ -19,7 +19,8 @@ LayerArguments shared_arguments(const LayerOptions& o, int first_expert, const i
   p.owned_experts = ffn_owned_experts(o.menu[0], o.shape.intermediate, blocks, o.shape.experts);
   p.menu.entries = static_cast<int>(o.menu.size());
   for (std::size_t i = 0; i < o.menu.size(); ++i)
-    p.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.hidden, o.shape.intermediate, blocks), o.theta[i]};
+    p.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.hidden, o.shape.intermediate, blocks),
+                       o.theta[i]};
 
   FfnArgs& f = arguments.ffn;
   f.scale13 = s13;

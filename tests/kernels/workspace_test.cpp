@@ -19,8 +19,7 @@ using Region = std::pair<std::size_t, std::size_t>;  // offset, bytes
 
 std::vector<Region> regions(const LocalShape& s, std::size_t tokens) {
   const Workspace w = workspace_layout(s, static_cast<int>(tokens), true);
-  const std::size_t pairs = tokens * s.top_k, experts = s.experts, d = s.hidden,
-                    h = s.intermediate;
+  const std::size_t pairs = tokens * s.top_k, experts = s.experts, d = s.hidden, h = s.intermediate;
   return {{w.state, sizeof(LayerState)},
           {w.counts, experts * 4},
           {w.rows, (pairs + kHeadRows) * sizeof(Row)},

@@ -169,8 +169,9 @@ TEST(DefaultMenu, IsLegalAscendingAndOfOneOccupancy) {
 int chosen(const LayerOptions& o, const std::vector<int>& load) {
   std::vector<float> us;
   for (std::size_t i = 0; i < o.menu.size(); ++i)
-    us.push_back(predict_us(o.theta[i], features(ffn_grid(o.menu[i], o.shape.hidden, o.shape.intermediate, 132),
-                                                 load.data(), static_cast<int>(load.size()))));
+    us.push_back(predict_us(o.theta[i],
+                            features(ffn_grid(o.menu[i], o.shape.hidden, o.shape.intermediate, 132),
+                                     load.data(), static_cast<int>(load.size()))));
   return o.menu[cheapest(us.data(), static_cast<int>(us.size()))].rows;
 }
 

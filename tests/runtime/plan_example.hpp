@@ -18,7 +18,8 @@ inline Plan example_plan(int entries = 3) {
   plan.gpu = {"NVIDIA H200", 9, 0, 132, 150754820096LL};
   for (const FfnConfig& c : default_menu()) {
     if (static_cast<int>(plan.menu.size()) == entries) break;
-    PlanEntry entry{ffn_label(c), ffn_knobs(c), ffn_grid(c, plan.shape.hidden, plan.shape.intermediate, 132)};
+    PlanEntry entry{ffn_label(c), ffn_knobs(c),
+                    ffn_grid(c, plan.shape.hidden, plan.shape.intermediate, 132)};
     entry.theta = planned_theta(c, plan.shape, find_gpu("h200"));
     plan.menu.push_back(entry);
   }

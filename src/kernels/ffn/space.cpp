@@ -29,8 +29,8 @@ int deepest(FfnConfig c) {
 std::string ffn_family(const FfnConfig& c) { return c.topology == kF3 ? "f3" : "f1"; }
 
 std::string ffn_label(const FfnConfig& c) {
-  return fmt::format("{}-r{}-c{}-s{}-w{}-{}{}{}", ffn_family(c), c.rows, c.cols, c.stages, c.staging,
-                     c.dynamic ? "dynamic" : "static",
+  return fmt::format("{}-r{}-c{}-s{}-w{}-{}{}{}", ffn_family(c), c.rows, c.cols, c.stages,
+                     c.staging, c.dynamic ? "dynamic" : "static",
                      c.split > 1 ? fmt::format("-x{}", c.split) : "", c.grouped ? "-grouped" : "");
 }
 

@@ -13,19 +13,19 @@ constexpr std::size_t kWorkspaceAlignment = 256;
 
 // Offsets in bytes, each a multiple of kWorkspaceAlignment.
 struct Workspace {
-  std::size_t state;       // LayerState; first, so that its place depends on nothing
-  std::size_t counts;      // int [experts]
-  std::size_t rows;        // Row [pairs + kHeadRows]: a tile's rows are asked for whole
-  std::size_t head;        // Row [experts, kHeadRows]
-  std::size_t tiles;       // Tile [pairs + experts]: every pair may be a tile of its own
-  std::size_t run_counts;  // int [runs, experts], of large loads (runs.h)
-  std::size_t places;      // int [pairs], of large loads
-  std::size_t rows_scale;  // float [tokens, hidden / 128]
-  std::size_t rows_q;      // e4m3 [tokens, hidden]
+  std::size_t state;         // LayerState; first, so that its place depends on nothing
+  std::size_t counts;        // int [experts]
+  std::size_t rows;          // Row [pairs + kHeadRows]: a tile's rows are asked for whole
+  std::size_t head;          // Row [experts, kHeadRows]
+  std::size_t tiles;         // Tile [pairs + experts]: every pair may be a tile of its own
+  std::size_t run_counts;    // int [runs, experts], of large loads (runs.h)
+  std::size_t places;        // int [pairs], of large loads
+  std::size_t rows_scale;    // float [tokens, hidden / 128]
+  std::size_t rows_q;        // e4m3 [tokens, hidden]
   std::size_t ready;         // int [pairs + experts]; from here on only with middle rows
   std::size_t middle_scale;  // float [pairs, h / 128]
   std::size_t middle_q;      // e4m3 [pairs, h]
-  std::size_t bytes;       // of all
+  std::size_t bytes;         // of all
 };
 
 // pairs = tokens * top_k; all of them may belong to this GPU.  middle: whether rows between the
