@@ -29,7 +29,7 @@ $ramp fit "$measured" --show 6
 step "4. Ways of choosing, on held-out passes: their gap to exhaustive search"
 $ramp eval "$measured"
 
-step "5. The plan: menus of up to six configurations, one kernel each, and what the choice does with one load"
+step "5. The plan: menus of up to four configurations, one kernel each, and what the choice does with one load"
 $ramp plan make "$measured" -o "$out/plan.json"
 $ramp plan explain "$out/plan.json" --load 30,30,30,30,1,1,1,1
 
