@@ -153,14 +153,33 @@ TEST(PlanReader, NamesTheFieldThatIsMissing) {
 }
 
 // Small passes are fast in one class and large ones in the other.
-Plan plan_of_two_menus() {
+Plan plan_of_menus(int menus) {
   return tune_from(synthetic_space({},
                                    [](const Candidate& c, const std::vector<int>& load) {
                                      const bool small = pairs_of(load) < 64;
                                      const bool its_own = small == (c.occupancy == "two");
                                      return eq3_time(c, load) * (its_own ? 1 : 1.5);
                                    }),
-                   {.entries = 2});
+                   {.entries = 2, .menus = menus});
+}
+
+Plan plan_of_two_menus() { return plan_of_menus(2); }
+
+TEST(PlanOfManyMenus, HasAtMostAsManyPartsAsAskedInOrderOfTheirLimits) {
+  for (int menus = 1; menus <= 4; ++menus) {
+    const Plan plan = parse_plan(plan_text(plan_of_menus(menus)));
+    EXPECT_LT(int(plan.smaller.size()), menus);
+    EXPECT_EQ(plan.smaller.empty(), menus == 1);
+    int before = 0;
+    for (const auto& part : plan.smaller) {
+      EXPECT_GT(part.up_to, before);
+      before = part.up_to;
+    }
+  }
+  const Plan plan = plan_of_menus(MenuOptions{}.menus);
+  EXPECT_GT(plan.smaller.size(), 1u) << "more than two by default";
+  EXPECT_EQ(plan_for(plan, 1).occupancy, "two");
+  EXPECT_EQ(plan_for(plan, 4096).occupancy, "one");
 }
 
 TEST(PlanOfTwoMenus, ReadsBackAndGivesEveryPassItsPart) {
