@@ -57,8 +57,8 @@ void print_list(const std::vector<FfnConfig>& configs, bool as_json) {
 std::vector<FfnConfig> configs_of(const Options& options) {
   if (options.all && !options.configs.empty())
     throw Error("--all and --configs", "both", "one of them", "");
-  if (!options.family.empty() && options.family != "f1" && options.family != "f3")
-    throw Error("--family", options.family, "f1 or f3", "leave it out for every family");
+  if (!options.family.empty() && !is_ffn_family(options.family))
+    throw Error("--family", options.family, kFfnFamilies, "leave it out for every family");
   std::vector<FfnConfig> configs =
       options.configs.empty() ? ffn_space() : configs_of_labels("--configs", options.configs);
   if (!options.family.empty())

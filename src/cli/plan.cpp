@@ -200,8 +200,7 @@ void explain_loads(const Options& options) {
 std::string verify_entries(const Plan& plan, bool compile) {
   std::vector<FfnConfig> menu;
   for (const PlanEntry& entry : plan.menu)
-    if (const std::string family = json::parse(entry.knobs).value("family", "");
-        compile || family == "f1" || family == "f3")
+    if (compile || is_ffn_family(json::parse(entry.knobs).value("family", "")))
       menu.push_back(ffn_from_knobs(entry.knobs));
   if (menu.size() < plan.menu.size()) return "of another kernel than ramp's: not judged";
   require_legal_menu(menu);

@@ -85,7 +85,7 @@ class Layer {
 
   // Needed for calls of up to this many tokens.
   std::size_t workspace_bytes(int tokens) const;
-  Workspace workspace(int tokens) const;
+  Workspace workspace(int tokens) const;  // where everything lies in it, of such a call
   int max_tokens() const { return max_tokens_; }
 
   // Once for each workspace, before its first call: sets the counters to zero.  Results never

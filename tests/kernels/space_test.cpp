@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -158,6 +159,16 @@ TEST(SharedMemory, EveryConfigurationFitsABlock) {
     EXPECT_LE(ffn_shared_bytes(c), kSharedMemoryLimit) << ffn_label(c);
 }
 
+// Regions (begin, bytes) in order, none over another, all inside.
+void expect_apart(std::span<const std::pair<int, int>> regions, int all, const std::string& label) {
+  int end = 0;
+  for (const auto& [begin, bytes] : regions) {
+    EXPECT_GE(begin, end) << label;
+    end = begin + bytes;
+  }
+  EXPECT_LE(end, all) << label;
+}
+
 // Swizzled tiles repeat every 1,024 bytes, vector loads and bulk copies need 16, floats 4.
 TEST(SharedMemory, RegionsAreInOrderApartAndAlignedAsTheirReadersNeed) {
   for (const FfnConfig& c : ffn_space()) {
@@ -186,12 +197,7 @@ TEST(SharedMemory, RegionsAreInOrderApartAndAlignedAsTheirReadersNeed) {
         {l.scales_w, places * c.split * 2 * 4},
         {l.scales_mid, ffn_groups(c) * c.rows * 4},
         {l.items, kFfnItemSlots * l.item_bytes}};
-    int end = 0;
-    for (const auto& [begin, bytes] : regions) {
-      EXPECT_GE(begin, end) << label;
-      end = begin + bytes;
-    }
-    EXPECT_LE(end, l.bytes) << label;
+    expect_apart(regions, l.bytes, label);
     EXPECT_LT(l.bytes + 1024 + kFfnBarrierBytes - 1, ffn_shared_bytes(c) + 1) << label;
   }
 }
@@ -213,12 +219,7 @@ TEST(SharedMemory, OfTwoPhasesToo) {
                                            {l.scales_w, c.stages * 2 * 4},
                                            {l.row_max, 2 * 64 * 4},
                                            {l.items, kFfnItemSlots * l.item_bytes}};
-    int end = 0;
-    for (const auto& [begin, bytes] : regions) {
-      EXPECT_GE(begin, end) << label;
-      end = begin + bytes;
-    }
-    EXPECT_LE(end, l.bytes) << label;
+    expect_apart(regions, l.bytes, label);
   }
 }
 

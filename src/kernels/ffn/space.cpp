@@ -26,6 +26,8 @@ int deepest(FfnConfig c) {
 
 }  // namespace
 
+bool is_ffn_family(const std::string& name) { return name == "f1" || name == "f3"; }
+
 std::string ffn_family(const FfnConfig& c) { return c.topology == kF3 ? "f3" : "f1"; }
 
 std::string ffn_label(const FfnConfig& c) {
@@ -55,9 +57,9 @@ FfnConfig ffn_from_knobs(const std::string& text) {
     throw Error("knobs", text.substr(0, 80), "a JSON object", "re-make the plan with `ramp tune`");
   FfnConfig c;
   const std::string said = json.value("family", "(missing)");
-  for (c.topology = kF3; c.topology > kF1 && said != ffn_family(c);) c.topology = kF1;
-  if (said != ffn_family(c))
-    throw Error("knobs/family", said, "f1 or f3", "this version runs no other family");
+  if (!is_ffn_family(said))
+    throw Error("knobs/family", said, kFfnFamilies, "this version runs no other family");
+  c.topology = said == "f3" ? kF3 : kF1;
   std::size_t known = 1;
   FfnConfig::fields(c, [&](const char* name, int& value) {
     const auto it = json.find(name);

@@ -10,7 +10,11 @@
 
 namespace ramp {
 
-std::string ffn_label(const FfnConfig& c);    // "f1-r8-c256-s6-w2-dynamic-grouped"
+std::string ffn_label(const FfnConfig& c);  // "f1-r8-c256-s6-w2-dynamic-grouped"
+// Whether these kernels are of the family; kFfnFamilies names those that are.
+bool is_ffn_family(const std::string& name);
+inline constexpr const char* kFfnFamilies = "f1 or f3";
+
 std::string ffn_family(const FfnConfig& c);   // "f1" or "f3", its topology
 std::string ffn_knobs(const FfnConfig& c);    // JSON object, what a plan stores
 std::string ffn_literal(const FfnConfig& c);  // "{.rows = 8, ...}", for the compiler
