@@ -170,6 +170,11 @@ void add_bench(CLI::App& app) {
   layer->add_option("--tokens", options->tokens, tokens_help)->capture_default_str();
   layer->add_option("--forced", options->forced,
                     "all: each entry of --menu forced in one kernel, against the same alone");
+  layer
+      ->add_option("--mode", options->mode,
+                   "how a token's results are added: fast (the default, in any order) or ordered (the "
+                   "same bits always; entries of family f3)")
+      ->check(CLI::IsMember({"fast", "ordered"}));
   layer->add_option("--prefill", options->prefill,
                     "weight units that a block requests before it knows the routing, cut to what the "
                     "menu can; default: by the share of experts expected to be active")

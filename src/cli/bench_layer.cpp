@@ -65,9 +65,9 @@ void say_left_out(const WrongNumbers& wrong) { fmt::print(stderr, "left out: {}\
 // timed: then the next one.
 LayerTimes time_best(LayerBench& layers, BenchChoice choice) {
   for (;;) {
-    const std::size_t fastest = layers.fastest(choice.menu, choice.prefill, say_left_out);
+    const std::size_t fastest = layers.fastest(choice, say_left_out);
     try {
-      return layers.layer({{choice.menu[fastest]}, {}, 0, choice.prefill});
+      return layers.layer({{choice.menu[fastest]}, {}, 0, choice.ordered, choice.prefill});
     } catch (const WrongNumbers& wrong) {
       if (choice.menu.size() == 1) throw;
       say_left_out(wrong);
@@ -84,6 +84,7 @@ BenchRecord record_of(const BenchSession& s, const BenchOptions& o, const BenchP
   r.rank = o.rank;
   r.tokens = tokens;
   r.load = source.name();
+  r.mode = policy.of(tokens).ordered ? "ordered" : "fast";
   r.policy = policy.name + (o.prefill >= 0 ? fmt::format(", prefill {}", o.prefill) : "");
   r.entry = t.entry;
   r.active_mb = t.active_mb;

@@ -36,9 +36,7 @@ int rank_of(const std::string& text) {
   return numbers[0];
 }
 
-}  // namespace
-
-BenchPolicy policy_of(const BenchOptions& o) {
+BenchPolicy policy_in_any_mode(const BenchOptions& o) {
   const std::vector<FfnConfig> menu =
       o.menu.empty() ? default_menu() : configs_of_labels("--menu", o.menu);
   const std::string name = !o.policy.empty()  ? o.policy
@@ -67,6 +65,21 @@ BenchPolicy policy_of(const BenchOptions& o) {
   if (name != "plan")
     throw Error("--policy", name, "plan, theta, best or forced:LABEL", "see --help");
   return {name, {}, false};  // the menu comes from the plan
+}
+
+}  // namespace
+
+BenchPolicy policy_of(const BenchOptions& o) {
+  if (!o.mode.empty() && !o.plan.empty())
+    throw Error("--mode", o.mode, "nothing beside --plan: the plan says it", "leave it out");
+  BenchPolicy policy = policy_in_any_mode(o);
+  policy.choice.ordered = o.mode == "ordered";
+  if (policy.choice.ordered)
+    for (const FfnConfig& c : policy.choice.menu)
+      if (c.topology != kF3)
+        throw Error("--mode ordered", ffn_label(c), "entries of family f3",
+                    "`ramp check --list --family f3` prints them: give some with --menu");
+  return policy;
 }
 
 std::vector<int> tokens_of(const BenchOptions& o) {
@@ -103,7 +116,7 @@ void take_plan(const BenchOptions& o, const BenchSession& s, BenchPolicy& policy
   use.device = s.gpu ? std::optional(s.gpu->context.info()) : std::nullopt;
   policy.smaller.clear();
   for (const auto& [up_to, options] : all_options_from_plan(plan, use)) {
-    const BenchChoice choice{options.menu, options.theta, -1};
+    const BenchChoice choice{options.menu, options.theta, -1, options.ordered};
     if (up_to)
       policy.smaller.push_back({up_to, choice});
     else

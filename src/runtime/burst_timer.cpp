@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <tuple>
 #include <numeric>
 
 #include "base/statistics.hpp"
@@ -91,6 +92,10 @@ int burst_launches(double floor_us) {
   return std::clamp(static_cast<int>(launches), 1, kMostLaunches);
 }
 
+// What a list of tiles depends on, of a configuration: the tiles' height and which are owned.
+using TilesKey = std::tuple<int, int, int, int>;
+TilesKey tiles_key(const FfnConfig& c) { return {c.topology, c.rows, c.cols, c.split}; }
+
 // Where a load lies in the arena, and what a launch on it needs to know.
 struct BurstTimer::PlacedLoad {
   GroupedRows grouped;
@@ -100,7 +105,7 @@ struct BurstTimer::PlacedLoad {
     std::size_t offset;
     int number;
   };
-  std::map<std::pair<int, int>, Tiles> tiles;  // by rows of a tile and owned experts
+  std::map<TilesKey, Tiles> tiles;
 };
 
 BurstTimer::BurstTimer(const gpu::Context& context, const gpu::Clocks& clocks,
@@ -211,9 +216,11 @@ FfnArgs BurstTimer::arguments(const FfnConfig& config, const PlacedLoad& load) c
   a.intermediate = shape_.intermediate;
   a.owned_experts =
       ffn_owned_experts(config, shape_.intermediate, context_.info().sms, shape_.experts);
-  a.tile = reinterpret_cast<const Tile*>(at(load.tiles.at({config.rows, a.owned_experts}).offset));
+  a.tile = reinterpret_cast<const Tile*>(at(load.tiles.at(tiles_key(config)).offset));
   a.prefill = default_prefill(static_cast<double>(load.active) / shape_.experts,
                               deepest_prefill({&config, 1}, shape_.hidden));
+  const int fullest = *std::max_element(load.grouped.counts.begin(), load.grouped.counts.end());
+  a.prefill_down = down_prefill(a.prefill, fullest, config.rows, a.owned_experts == shape_.experts);
   a.pace_ns = prefill_pace_ns(config, shape_.intermediate, a.owned_experts,
                               gpu_like(context_.info().name).stream_tbps);
   return a;
@@ -243,12 +250,12 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
     PlacedLoad& load = placed[size_of(cell.load)];
     const int owned =
         ffn_owned_experts(c, shape_.intermediate, context_.info().sms, shape_.experts);
-    if (load.tiles.count({c.rows, owned})) continue;
-    std::vector<Tile> tiles =
-        claimed_tiles(load.grouped.counts, load.grouped.row_base, c.rows, owned);
+    if (load.tiles.count(tiles_key(c))) continue;
+    std::vector<Tile> tiles = listed_tiles(load.grouped.counts, load.grouped.row_base, c.rows,
+                                           owned, c.topology == kF3);
     const int number = static_cast<int>(tiles.size());
     tiles.resize(tiles.size() + 1);  // an empty list has an address too
-    load.tiles[{c.rows, owned}] = {append(arena, tiles), number};
+    load.tiles[tiles_key(c)] = {append(arena, tiles), number};
   }
   reserve_rows(tokens);
   reserve_middle(pairs);
@@ -270,7 +277,7 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
         break;
       const Kernels* k = kernels[size_of(cell.config)].get();
       const FfnArgs args = arguments(k->menu().front(), load);
-      const PlacedLoad::Tiles& tiles = load.tiles.at({k->menu().front().rows, args.owned_experts});
+      const PlacedLoad::Tiles& tiles = load.tiles.at(tiles_key(k->menu().front()));
       const LayerState state =
           prepared_state(0, tiles.number, static_cast<int>(load.grouped.rows.size()));
       first.push_back(static_cast<int>(launches.size()));

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
+#include <numeric>
 
 #include "kernels/ffn/space.hpp"
 #include "problem/random.hpp"
@@ -73,6 +75,7 @@ class Checker {
     for (int s = 0; s < options_.seeds; ++s) {
       const std::uint64_t seed = options_.first_seed + static_cast<std::uint64_t>(s);
       trials_.clear();
+      ordered_.clear();
       for (std::size_t i = 0; i < settings.size(); ++i)
         trials_.push_back(make_trial(bench_, settings[i],
                                      i == 0 && !options_.small ? Cases::kEvery : Cases::kOrdinary,
@@ -136,6 +139,7 @@ class Checker {
       for (std::size_t i = 0; i < trial.cases.size(); ++i)
         report(run_case(layer, trial, i, -1, stream_));
     }
+    if (config.topology == kF3) check_ordered(kernels, {0});
     if (options_.small) return;
     const Layer layer = trial_layer(kernels, trials_.front(), {Theta{}});
     report(check_graph(layer, trials_.front(), Router::kTriggers));
@@ -143,12 +147,85 @@ class Checker {
     report(check_two_streams(layer, trials_.front()));
   }
 
+  // `ordered` mode: every entry of the menu, each case, with the bits of whoever ran it first; then a
+  // part of a batch, its tokens in reverse.
+  void check_ordered(const std::shared_ptr<const Kernels>& kernels,
+                     const std::vector<int>& entries) {
+    const std::size_t menu = kernels->menu().size();
+    for (const TrialSetting& trial : trials_) {
+      const Layer layer = trial_layer(kernels, trial, std::vector<Theta>(menu), true);
+      for (const int entry : entries) {
+        const std::string suffix =
+            "/ordered" +
+            (menu > 1 ? "-" + ffn_label(kernels->menu()[static_cast<std::size_t>(entry)]) : "");
+        for (std::size_t i = 0; i < trial.cases.size(); ++i) {
+          std::vector<std::uint16_t> bits;
+          CheckRecord record = run_case(layer, trial, i, entry, stream_, &bits);
+          auto& [whose, first] = ordered_[record.test];
+          if (whose.empty()) whose = config_, first = bits;
+          if (record.ok && bits != first)
+            record.ok = false, record.detail = "other bits than " + whose + " gave";
+          record.test += suffix;
+          report(record);
+        }
+        report(check_moved(layer, trial, entry, suffix));
+      }
+      if (!options_.small && &trial == &trials_.front())
+        report(check_graph(layer, trial, Router::kTriggers));
+    }
+  }
+
+  // The last tokens of the largest batch alone, in reverse: their bits are those of the whole.
+  CheckRecord check_moved(const Layer& layer, const TrialSetting& trial, int entry,
+                          const std::string& suffix) {
+    CheckRecord record;
+    record.test = trial.setting.name + "/moved" + suffix;
+    const CheckCase* whole = nullptr;
+    for (const CheckCase& c : trial.cases)
+      if (c.ready_counts.empty() && (!whole || c.batch.tokens > whole->batch.tokens)) whole = &c;
+    if (!whole || whole->batch.tokens < 2) return record;
+    const auto k = static_cast<std::size_t>(trial.setting.shape.top_k),
+               d = static_cast<std::size_t>(trial.setting.shape.hidden);
+    HostBatch part;
+    part.tokens = whole->batch.tokens / 2;
+    for (int t = 0; t < part.tokens; ++t) {
+      const auto from = static_cast<std::size_t>(whole->batch.tokens - 1 - t);
+      const auto take = [&](auto& to, const auto& all, std::size_t width) {
+        to.insert(to.end(), all.begin() + static_cast<std::ptrdiff_t>(from * width),
+                  all.begin() + static_cast<std::ptrdiff_t>((from + 1) * width));
+      };
+      take(part.hidden, whole->batch.hidden, d);
+      take(part.ids, whole->batch.ids, k);
+      if (!whole->batch.gates.empty()) take(part.gates, whole->batch.gates, k);
+    }
+    const DeviceBatch batch = upload(part);
+    const CallMemory memory = memory_of(layer, part.tokens);
+    memory.output.fill(0xff);
+    layer.init_workspace(memory.workspace.ptr(), stream_);
+    LayerCall call = call_of(memory, batch, part.tokens, stream_);
+    call.forced = entry;
+    layer.forward(call);
+    wait_for(stream_, kSeconds, config_ + ": a part of a batch");
+    const auto out = memory.output.values<std::uint16_t>();
+    const std::vector<std::uint16_t>& all = ordered_.at(trial.setting.name + "/" + whole->name).second;
+    for (int t = 0; t < part.tokens && record.ok; ++t) {
+      const auto from = static_cast<std::size_t>(whole->batch.tokens - 1 - t) * d;
+      record.ok = std::equal(all.begin() + static_cast<std::ptrdiff_t>(from),
+                             all.begin() + static_cast<std::ptrdiff_t>(from + d),
+                             out.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(t) * d));
+      if (!record.ok) record.detail = fmt::format("token {} has other bits than in its batch", t);
+    }
+    return record;
+  }
+
   // One captured graph, two layers deep on one workspace, a kernel that writes the ids before each,
-  // replayed with other routing each time.
+  // replayed with other routing each time; in `ordered` mode it has the eager bits.
   CheckRecord check_graph(const Layer& layer, const TrialSetting& trial, Router router) {
     CheckRecord record;
-    record.test =
-        trial.setting.name + (router == Router::kTriggers ? "/graph" : "/graph-foreign-router");
+    const bool ordered = layer.options().ordered;
+    record.test = trial.setting.name +
+                  (router == Router::kTriggers ? "/graph" : "/graph-foreign-router") +
+                  (ordered ? "/ordered" : "");
     std::vector<std::size_t> same;  // cases of one size: what one graph can be replayed on
     for (std::size_t i = 0; i < trial.cases.size(); ++i)
       if (trial.cases[i].batch.tokens == kGraphTokens && trial.cases[i].ready_counts.empty())
@@ -193,9 +270,16 @@ class Checker {
       }
       graph.launch(stream_);
       wait_for(stream_, kSeconds, config_ + ": a replay");
-      for (int i = 0; i < 2; ++i)
-        compare(trial.cases[which[i]], places[i].memory.output, fmt::format("replay {}", r),
-                record);
+      for (int i = 0; i < 2; ++i) {
+        const CheckCase& c = trial.cases[which[i]];
+        compare(c, places[i].memory.output, fmt::format("replay {}", r), record);
+        if (ordered && record.ok &&
+            places[i].memory.output.values<std::uint16_t>() !=
+                ordered_.at(trial.setting.name + "/" + c.name).second) {
+          record.ok = false;
+          record.detail = fmt::format("replay {} has other bits than the call of {}", r, c.name);
+        }
+      }
     }
     return record;
   }
@@ -263,6 +347,11 @@ class Checker {
       }
     }
     report(check_graph(layer, trial, Router::kTriggers));
+    if (menu[0].topology == kF3) {
+      std::vector<int> entries(menu.size());
+      std::iota(entries.begin(), entries.end(), 0);
+      check_ordered(kernels, entries);
+    }
   }
 
   static double tolerance_of(const Layer& layer, const TrialSetting& trial,
@@ -283,6 +372,8 @@ class Checker {
   BenchProgram bench_;
   gpu::Stream stream_;
   std::vector<TrialSetting> trials_;
+  // By setting and case: the bits of `ordered` mode, and who gave them.
+  std::map<std::string, std::pair<std::string, std::vector<std::uint16_t>>> ordered_;
   std::string config_;
   double done_ = 0, total_ = 1;
 };

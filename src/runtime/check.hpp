@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `ramp check`: the numbers of every configuration on the GPU against the reference, eager and in
 // replayed graphs, alone and in polymorphic menus, on one stream and on two.  What `prepare` leaves
-// is compared with its host twin bit for bit.
+// is compared with its host twin bit for bit, and so is what `ordered` mode gives: over all entries
+// that run in it, eager and replayed, and wherever a token stands.
 #pragma once
 
 #include <functional>
@@ -73,10 +74,11 @@ TrialSetting make_trial(const BenchProgram& bench, const CheckSetting& setting, 
 
 // A layer over the trial's weights.
 Layer trial_layer(std::shared_ptr<const Kernels> kernels, const TrialSetting& trial,
-                  std::vector<Theta> theta);
+                  std::vector<Theta> theta, bool ordered = false);
 
-// Runs one case and compares everything; `forced` as in LayerCall.
+// Runs one case and compares everything; `forced` as in LayerCall.  output: gets the call's, if
+// given.
 CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t which, int forced,
-                     const gpu::Stream& stream);
+                     const gpu::Stream& stream, std::vector<std::uint16_t>* output = nullptr);
 
 }  // namespace ramp

@@ -65,7 +65,8 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
   const FfnConfig& config = o.menu[static_cast<std::size_t>(choice)];
   const int owned = ffn_owned_experts(config, o.shape.intermediate, layer.kernels().device().sms,
                                       o.shape.experts);
-  const std::vector<Tile> tiles = claimed_tiles(want.counts, want.row_base, config.rows, owned);
+  const std::vector<Tile> tiles =
+      listed_tiles(want.counts, want.row_base, config.rows, owned, config.topology == kF3);
   if (state.tiles != static_cast<int>(tiles.size()))
     return fmt::format("the number of tiles: {} where there are {}", state.tiles, tiles.size());
   if (std::memcmp(bytes.data() + w.tiles, tiles.data(), tiles.size() * sizeof(Tile)) != 0)
@@ -106,8 +107,9 @@ double output_adds(const FfnConfig& config, int intermediate, int most_pairs) {
 }
 
 Layer trial_layer(std::shared_ptr<const Kernels> kernels, const TrialSetting& trial,
-                  std::vector<Theta> theta) {
+                  std::vector<Theta> theta, bool ordered) {
   LayerOptions options;
+  options.ordered = ordered;
   options.shape = trial.setting.shape;
   options.experts = trial.setting.experts;
   options.first_expert = trial.setting.first_expert;
@@ -118,7 +120,7 @@ Layer trial_layer(std::shared_ptr<const Kernels> kernels, const TrialSetting& tr
 }
 
 CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t which, int forced,
-                     const gpu::Stream& stream) {
+                     const gpu::Stream& stream, std::vector<std::uint16_t>* output_bits) {
   const CheckCase& c = trial.cases[which];
   const DeviceBatch& batch = trial.batches[which];
   const LocalShape& shape = trial.setting.shape;
@@ -175,6 +177,7 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
   else if (difference = counter_difference(state, c, shape.top_k); !difference.empty())
     record.detail = difference;
   record.ok = record.detail.empty();
+  if (output_bits) *output_bits = std::move(out);
   return record;
 }
 

@@ -86,6 +86,10 @@ void check_layer_options(const LayerOptions& o) {
                 "give the model's number of routed experts");
   check_expert_map(o);
   require_legal_menu(o.menu);
+  if (o.ordered && o.menu[0].topology != kF3)
+    throw Error("menu/0", ffn_label(o.menu[0]),
+                "entries of topology f3: f1 adds the slices of h in any order",
+                "make the plan with `ramp tune --mode ordered`, or run it in `fast` mode");
   if (o.shape.hidden / kScaleGroup < o.menu[0].split)
     throw Error("menu/0/split", fmt::format("{}", o.menu[0].split),
                 fmt::format("at most hidden / {} = {}: every block of a cluster takes a part",
@@ -143,6 +147,9 @@ Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
   max_tokens_ = max_tokens_of(o.shape);
 
   deepest_prefill_ = deepest_prefill(o.menu, o.shape.hidden);
+  least_rows_ = std::min_element(o.menu.begin(), o.menu.end(), [](const auto& a, const auto& b) {
+                  return a.rows < b.rows;
+                })->rows;
   arguments_ = std::make_unique<const LayerArguments>(shared_arguments(
       o, std::max(first, 0), reinterpret_cast<const int*>(expert_map_.ptr()),
       reinterpret_cast<const float*>(weights.s13), reinterpret_cast<const float*>(weights.s2),
@@ -168,7 +175,8 @@ std::size_t Layer::workspace_bytes(int tokens) const {
 }
 
 Workspace Layer::workspace(int tokens) const {
-  return workspace_layout(options_.shape, tokens, options_.menu[0].topology == kF3);
+  return workspace_layout(options_.shape, tokens,
+                          {options_.menu[0].topology == kF3, options_.ordered});
 }
 
 int Layer::prefill_of(int tokens, bool ready_counts) const {
@@ -177,6 +185,15 @@ int Layer::prefill_of(int tokens, bool ready_counts) const {
                            : expected_active_share(options_.experts, static_cast<double>(tokens) *
                                                                          options_.shape.top_k);
   return default_prefill(share, deepest_prefill_);
+}
+
+int Layer::down_prefill_of(const LayerCall& call, int prefill) const {
+  // Three deviations above the mean: one expert in a thousand has more.
+  const double mean = call.ready_counts ? static_cast<double>(call.tokens) / options_.shape.experts
+                                        : static_cast<double>(call.tokens) * options_.shape.top_k /
+                                              options_.experts;
+  return down_prefill(prefill, mean + 3 * std::sqrt(mean), least_rows_,
+                      arguments_->prepare.owned_experts == options_.shape.experts);
 }
 
 void Layer::require_call(const LayerCall& call) const {
@@ -224,11 +241,15 @@ void Layer::forward(const LayerCall& call) const {
   p.tokens = call.tokens;
   p.forced = call.forced;
   f.prefill = call.prefill >= 0 ? call.prefill : prefill_of(call.tokens, call.ready_counts != 0);
+  f.prefill_down = down_prefill_of(call, f.prefill);
+  set_mode(arguments, options_.ordered);
 
   const InContext in_context(kernels_->context());
   const int sms = kernels_->device().sms;
   if (call.prepare) kernels_->prepare().launch(p, sms, call.stream);
   if (call.ffn) kernels_->ffn().launch(f, maps_, sms, call.stream);
+  if (call.ffn && p.position)
+    kernels_->prepare().launch_combine(combine_arguments(arguments), sms, call.stream);
 }
 
 void Layer::init_workspace(gpu::CUdeviceptr workspace, gpu::CUstream stream) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One MoE layer's experts on one GPU: from router ids and BF16 rows to BF16 output in two launches,
 // `prepare` (which chooses the menu's entry, Algorithm 1; of large loads in two of its own) and
-// `ffn` (which runs it).
+// `ffn` (which runs it), and in `ordered` mode a third, `combine`, which adds up.
 //
 // forward allocates nothing, waits for nothing and can be captured into a CUDA graph whose replays
 // route differently.  Everything a call leaves behind lies in the caller's workspace, so calls with
@@ -31,6 +31,10 @@ struct LayerOptions {
   std::vector<int> expert_map;  // [experts] -> local expert or -1; empty: contiguous
   std::vector<FfnConfig> menu;
   std::vector<Theta> theta;  // one an entry (Eq. 3)
+  // A token's results are added in FP32 in the order of its ids: the same bits in every run,
+  // whichever entry runs, wherever the token stands and however many others there are.  For menus of
+  // topology F3, which keeps one order of sums in every entry.
+  bool ordered = false;
 };
 
 // Device addresses of one GPU's weights, read in place; they must stay valid as long as the layer.
@@ -58,7 +62,7 @@ struct LayerCall {
   int prefill = -1;  // weight units requested ahead, or -1: default_prefill
   // For timing halves.  `ffn` runs what the last `prepare` of this workspace left; entries that
   // claim items (dynamic) find the items claimed when `ffn` runs twice on one `prepare`.
-  bool prepare = true, ffn = true;
+  bool prepare = true, ffn = true;  // `combine` belongs to `ffn`
 };
 
 // What happened in a workspace since its counters were cleared, and in its last call.
@@ -95,7 +99,7 @@ class Layer {
   // Throws Error for what can be seen without reading device memory, before anything is launched.
   void forward(const LayerCall& call) const;
 
-  // The prefill that forward uses for a call of this size.
+  // The prefill that forward uses for a call of this size.  (down_prefill: of F3's other blocks.)
   int prefill_of(int tokens, bool ready_counts = false) const;
 
   LayerCounters counters(gpu::CUdeviceptr workspace, gpu::CUstream stream) const;  // waits
@@ -106,6 +110,7 @@ class Layer {
 
  private:
   void require_call(const LayerCall& call) const;
+  int down_prefill_of(const LayerCall& call, int prefill) const;
   std::shared_ptr<const Kernels> kernels_;
   LayerOptions options_;
   FfnWeightMaps maps_;
@@ -113,6 +118,7 @@ class Layer {
   std::unique_ptr<const LayerArguments> arguments_;  // of both kernels, but for what a call brings
   int max_tokens_ = 0;
   int deepest_prefill_ = 0;
+  int least_rows_ = 0;  // of a tile, among the entries
 };
 
 // Everything that a layer can be refused for without a GPU; throws Error naming the option.

@@ -49,6 +49,20 @@ void place_in_workspace(LayerArguments& arguments, const Workspace& w, char* wor
   at(p.ready, w.ready), f.ready = p.ready;  // these three: nobody looks where there are none
   at(f.middle_scale, w.middle_scale);
   at(f.middle_q, w.middle_q);
+  at(p.position, w.position), at(f.slots, w.slots);  // set_mode looks after these
+}
+
+void set_mode(LayerArguments& arguments, bool ordered) {
+  PrepareArgs& p = arguments.prepare;
+  FfnArgs& f = arguments.ffn;
+  if (!ordered) p.position = nullptr, f.slots = nullptr;
+  // Rows that come grouped stay where they are: each has one result, and the output is its slot.
+  if (ordered && p.ready_counts) p.position = nullptr, f.slots = f.output;
+}
+
+CombineArgs combine_arguments(const LayerArguments& arguments) {
+  const PrepareArgs& p = arguments.prepare;
+  return {arguments.ffn.slots, p.position, p.output, p.tokens, p.top_k, p.hidden_size};
 }
 
 }  // namespace ramp

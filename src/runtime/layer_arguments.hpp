@@ -20,7 +20,12 @@ LayerArguments shared_arguments(const LayerOptions& options, int first_expert,
                                 const int* expert_map, const float* s13, const float* s2,
                                 int blocks, double stream_tbps);
 
-// Both kernels' places in a workspace.
+// The kernels' places in a workspace.
 void place_in_workspace(LayerArguments& arguments, const Workspace& layout, char* workspace);
+
+// After the call's own addresses are in: where the rows' results go.
+void set_mode(LayerArguments& arguments, bool ordered);
+// Of `combine`, which runs where there are positions.
+CombineArgs combine_arguments(const LayerArguments& arguments);
 
 }  // namespace ramp

@@ -106,7 +106,7 @@ void LayerBench::set_load(const LoadSource& source, int tokens) {
   hidden_ = gpu::Buffer(elements * 2);
   output_ = gpu::Buffer(elements * 2);
   bench_.random_bf16(hidden_.ptr(), elements, 5, stream_);
-  const Workspace layout = workspace_layout(shape_, tokens, true);
+  const Workspace layout = workspace_layout(shape_, tokens, {true, true});
   workspace_ = gpu::Buffer(layout.bytes);
   std::vector<gpu::CUdeviceptr> claims;
   for (std::size_t i = 0; i < routed_.size(); ++i) {
@@ -140,6 +140,7 @@ LayerBench::Stack LayerBench::stack(const BenchChoice& choice) {
     options.expert_map = routed_[i].expert_map;
     options.menu = choice.menu;
     options.theta = s.choice.theta;
+    options.ordered = choice.ordered;
     s.layers.emplace_back(kernels, options, weights_[i % weights_.size()].view());
   }
   return s;
@@ -335,13 +336,14 @@ LayerTimes LayerBench::layer(const BenchChoice& choice) {
   return times;
 }
 
-std::size_t LayerBench::fastest(const std::vector<FfnConfig>& configs, int prefill,
+std::size_t LayerBench::fastest(const BenchChoice& choice,
                                 const std::function<void(const WrongNumbers&)>& skipped) {
+  const std::vector<FfnConfig>& configs = choice.menu;
   std::vector<Stack> stacks;
   std::vector<TimedGraph> graphs;
   std::vector<std::size_t> right;
   for (std::size_t i = 0; i < configs.size(); ++i) {
-    stacks.push_back(stack({{configs[i]}, {}, 0, prefill}));
+    stacks.push_back(stack({{configs[i]}, {}, 0, choice.ordered, choice.prefill}));
     try {
       check(stacks.back());
     } catch (const WrongNumbers& wrong) {

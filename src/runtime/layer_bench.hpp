@@ -35,6 +35,7 @@ struct BenchChoice {
   std::vector<FfnConfig> menu;
   std::vector<Theta> theta;  // one an entry
   int forced = -1;           // an entry; -1: the layer chooses
+  bool ordered = false;      // sums in one order (LayerOptions::ordered)
   int prefill = -1;          // units requested ahead, cut to what the menu can; -1: the layer's own
 };
 
@@ -78,10 +79,10 @@ class LayerBench {
   void set_load(const LoadSource& source, int tokens);
 
   LayerTimes layer(const BenchChoice& choice);
-  // Index of the configuration whose layer is the fastest, each compiled alone.  One whose numbers
+  // Index of the menu's entry whose layer is the fastest, each compiled alone.  One whose numbers
   // are off (too many additions of too many slices) is told to `skipped` and left out; throws
   // WrongNumbers when that leaves none.
-  std::size_t fastest(const std::vector<FfnConfig>& configs, int prefill,
+  std::size_t fastest(const BenchChoice& choice,
                       const std::function<void(const WrongNumbers&)>& skipped);
   // Each entry forced in the menu and alone.
   std::vector<ForcedTimes> forced(const std::vector<FfnConfig>& menu);

@@ -63,13 +63,11 @@ LayerOptions options_from_plan(const Plan& plan, const PlanUse& use) {
     throw Error("plan /model", plan.model,
                 "a model whose experts this version runs: here " + model->refusal,
                 "see `ramp catalog`");
-  if (plan.mode != "fast")
-    throw Error("plan /mode", plan.mode, "fast: the entries of this version add in any order",
-                "make the plan again without asking for ordered sums");
   if (use.shape) check_shape(plan.shape, *use.shape);
   if (use.device && !use.foreign_gpu) require_plan_gpu(plan, *use.device);
 
   LayerOptions options;
+  options.ordered = plan.mode == "ordered";
   options.shape = plan.shape;
   options.experts = use.experts;
   options.first_expert = use.first_expert;

@@ -17,6 +17,10 @@ int default_prefill(double active_share, int deepest) {
   return 0;
 }
 
+int down_prefill(int prefill, double rows_of_expert, int rows_of_tile, bool all_owned) {
+  return all_owned && rows_of_expert <= rows_of_tile ? prefill : 0;
+}
+
 int prefill_pace_ns(int blocks, double stream_tbps) {
   return static_cast<int>(std::ceil(blocks * kFfnUnitBytes / (stream_tbps * 1e3)));
 }

@@ -16,6 +16,11 @@ double expected_active_share(int experts, double choices);
 // memory busy while the router's words are on their way, and cost more than they bring (H200).
 int default_prefill(double active_share, int deepest);
 
+// In topology F3: the same of blocks whose first item is one of the down phase, if no expert has a
+// second row tile; 0 where one may have.  rows_of_expert: of the fullest, or the expected mean.
+// all_owned: whether every local expert's first tile has blocks from the start.
+int down_prefill(int prefill, double rows_of_expert, int rows_of_tile, bool all_owned);
+
 // Nanoseconds between two units of a block, when `blocks` of them together draw what the memory
 // gives, in TB/s.
 int prefill_pace_ns(int blocks, double stream_tbps);

@@ -73,4 +73,13 @@ std::vector<Launch> prepare_launches(const PrepareArgs& args, int sms) {
   return {launch_of("count", runs, ramp_prepare_count), group};
 }
 
+Launch combine_launch(const CombineArgs& args, int sms) {
+  Launch launch;
+  launch.name = "combine";
+  launch.blocks = combine_blocks(args.tokens, args.hidden, sms);
+  launch.threads = kCombineThreads;
+  launch.body = [args] { ramp_combine(args); };
+  return launch;
+}
+
 }  // namespace ramp::emulator

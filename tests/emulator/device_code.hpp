@@ -30,5 +30,6 @@ Launch ffn_launch(const Menu& menu, const FfnArgs& args, const void* w13, const 
                   int blocks);
 // One launch or, for large loads, two.
 std::vector<Launch> prepare_launches(const PrepareArgs& args, int sms);
+Launch combine_launch(const CombineArgs& args, int sms);
 
 }  // namespace ramp::emulator

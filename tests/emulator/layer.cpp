@@ -35,8 +35,8 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
 
   int most_tokens = 1;
   for (const Pass& pass : passes) most_tokens = std::max(most_tokens, pass.work->batch.tokens);
-  const bool middle = menu[0].topology == kF3;
-  const std::size_t bytes = workspace_layout(shape, most_tokens, middle).bytes;
+  const WorkspaceParts parts{menu[0].topology == kF3, setup.ordered};
+  const std::size_t bytes = workspace_layout(shape, most_tokens, parts).bytes;
   std::unique_ptr<unsigned char, decltype(&std::free)> workspace(
       static_cast<unsigned char*>(std::aligned_alloc(kWorkspaceAlignment, bytes)), &std::free);
   std::memset(workspace.get(), 0xff, bytes);
@@ -56,7 +56,7 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
   std::vector<Launch> launches;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const CheckCase& work = *passes[i].work;
-    const Workspace w = workspace_layout(shape, work.batch.tokens, middle);
+    const Workspace w = workspace_layout(shape, work.batch.tokens, parts);
     PassResult& result = results[i];
     result.output.assign(work.batch.hidden.size(), 0xffff);
     LayerArguments arguments = shared;
@@ -73,8 +73,11 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
     p.tokens = work.batch.tokens;
     p.forced = passes[i].forced;
     f.prefill = std::min(passes[i].prefill, deepest_prefill(menu, shape.hidden));
+    f.prefill_down = passes[i].prefill_down ? f.prefill : 0;
+    set_mode(arguments, setup.ordered);
     for (Launch& launch : prepare_launches(p, setup.sms)) launches.push_back(std::move(launch));
     launches.push_back(ffn_launch(*setup.menu, f, &map13, &map2, setup.sms));
+    if (p.position) launches.push_back(combine_launch(combine_arguments(arguments), setup.sms));
     Launch look;  // what the pass left, before the next one writes over it
     look.name = "look";
     look.threads = 1;

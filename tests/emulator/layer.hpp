@@ -20,12 +20,14 @@ struct LayerSetup {
   const Menu* menu = nullptr;
   std::vector<Theta> theta;
   int sms = 6;
+  bool ordered = false;
 };
 
 struct Pass {
   const CheckCase* work = nullptr;
   int forced = -1;
   int prefill = 0;  // units; cut to what the menu allows
+  bool prefill_down = false;  // as many of the down phase's first items, in topology F3
 };
 
 struct PassResult {

@@ -57,7 +57,7 @@ std::vector<Pass> passes_over(const Menu& menu, const std::vector<std::string>& 
   for (const CheckCase& c : answered().cases)
     if (names.empty() || std::find(names.begin(), names.end(), c.name) != names.end())
       passes.push_back({&c, static_cast<int>(passes.size() % menu.configs.size()),
-                        static_cast<int>(passes.size() * 5 % 12)});
+                        static_cast<int>(passes.size() * 5 % 12), passes.size() % 3 == 1});
   return passes;
 }
 
@@ -81,6 +81,7 @@ TEST_P(Emulated, EveryDepthOfPrefillIsRight) {
     passes.push_back(passes_over(menu, {"tokens-7"})[0]);
     passes.back().prefill = prefill;
     passes.back().forced = prefill % static_cast<int>(menu.configs.size());
+    passes.back().prefill_down = prefill % 4 < 2;
   }
   expect_right(menu, passes, 4);
 }
@@ -103,6 +104,61 @@ TEST(EmulatedMenu, EveryEntryIsRightForEveryRouting) {
     const Menu& menu = find_menu(labels);
     if (menu.configs.size() > 1) expect_right(menu, passes_over(menu, {}), 2);
   }
+}
+
+// `ordered` mode: the bits of a token's output depend on the token alone.
+TEST(EmulatedOrdered, EveryEntryInEveryOrderGivesTheSameBits) {
+  std::vector<std::vector<std::uint16_t>> first;
+  for (const std::string& labels : menu_labels()) {
+    const Menu& menu = find_menu(labels);
+    if (menu.configs[0].topology != kF3) continue;
+    LayerSetup setup = setup_of(menu);
+    setup.ordered = true;
+    const std::vector<Pass> passes = passes_over(
+        menu, {"ragged", "one-token-each", "strange-ids", "ready-counts", "tokens-7", "skewed"});
+    for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+      const std::vector<PassResult> results = run_passes(setup, passes, seed);
+      for (std::size_t i = 0; i < passes.size(); ++i) {
+        expect_right(results[i], *passes[i].work,
+                     menu.configs[static_cast<std::size_t>(passes[i].forced)]);
+        if (first.size() <= i) first.push_back(results[i].output);
+        EXPECT_EQ(results[i].output, first[i]) << labels << " " << passes[i].work->name;
+      }
+    }
+  }
+  EXPECT_FALSE(first.empty());
+}
+
+TEST(EmulatedOrdered, WhereATokenStandsDoesNotMatter) {
+  const Menu& menu = find_menu("f3-r64-c256-s4-w1-dynamic-grouped+f3-r128-c256-s3-w1-dynamic");
+  const auto whole = std::find_if(answered().cases.begin(), answered().cases.end(),
+                                  [](const CheckCase& c) { return c.name == "ragged"; });
+  ASSERT_NE(whole, answered().cases.end());
+  const LocalShape& shape = answered().setting.shape;
+  const auto k = static_cast<std::size_t>(shape.top_k), d = static_cast<std::size_t>(shape.hidden);
+  // The last tokens alone, and in reverse.
+  CheckCase part = *whole;
+  part.batch.tokens = whole->batch.tokens / 3;
+  std::vector<std::size_t> token(static_cast<std::size_t>(part.batch.tokens));
+  for (std::size_t t = 0; t < token.size(); ++t)
+    token[t] = static_cast<std::size_t>(whole->batch.tokens) - 1 - t;
+  for (std::size_t t = 0; t < token.size(); ++t) {
+    std::copy_n(&whole->batch.ids[token[t] * k], k, &part.batch.ids[t * k]);
+    std::copy_n(&whole->batch.gates[token[t] * k], k, &part.batch.gates[t * k]);
+    std::copy_n(&whole->batch.hidden[token[t] * d], d, &part.batch.hidden[t * d]);
+  }
+  part.batch.ids.resize(token.size() * k);
+  part.batch.gates.resize(token.size() * k);
+  part.batch.hidden.resize(token.size() * d);
+  LayerSetup setup = setup_of(menu);
+  setup.ordered = true;
+  const std::vector<PassResult> results =
+      run_passes(setup, {{&*whole, 1, 3}, {&part, 0, 2, true}}, 3);
+  for (std::size_t t = 0; t < token.size(); ++t)
+    EXPECT_TRUE(std::equal(results[1].output.begin() + static_cast<std::ptrdiff_t>(t * d),
+                           results[1].output.begin() + static_cast<std::ptrdiff_t>((t + 1) * d),
+                           results[0].output.begin() + static_cast<std::ptrdiff_t>(token[t] * d)))
+        << "token " << token[t];
 }
 
 }  // namespace

@@ -95,6 +95,26 @@ bool same_rows(const Row* got, const Row* want, int rows) {
   return std::memcmp(got, want, static_cast<std::size_t>(rows) * sizeof(Row)) == 0;
 }
 
+// Every pair's row is its own, and says so.
+void expect_positions(const PrepareArgs& p, const GroupedRows& want, const std::vector<int>& ids,
+                      const std::vector<int>& map) {
+  std::vector<int> seen(want.rows.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const bool known = ids[i] >= 0 && ids[i] < static_cast<int>(map.size());
+    const int expert = known ? map[static_cast<std::size_t>(ids[i])] : -1, at = p.position[i];
+    if (expert < 0) {
+      EXPECT_EQ(at, -1) << i;
+      continue;
+    }
+    const auto e = static_cast<std::size_t>(expert);
+    ASSERT_GE(at, want.row_base[e]) << i;
+    ASSERT_LT(at, want.row_base[e] + want.counts[e]) << i;
+    EXPECT_EQ(want.rows[static_cast<std::size_t>(at)].token, static_cast<int>(i) / p.top_k);
+    ++seen[static_cast<std::size_t>(at)];
+  }
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), std::ssize(seen));
+}
+
 void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a, Counted& counted) {
   const std::vector<int> map = map_of(share);
   GroupedRows want = a.ready.empty()
@@ -122,8 +142,9 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
     EXPECT_TRUE(same_rows(p.head + e * kHeadRows, head.data() + e * kHeadRows,
                           std::min(want.counts[static_cast<std::size_t>(e)], kHeadRows)))
         << e;
-  const std::vector<Tile> tiles = claimed_tiles(
-      want.counts, want.row_base, p.menu.entry[choice].grid.phase[0].rows, p.owned_experts);
+  const Grid& grid = p.menu.entry[choice].grid;
+  const std::vector<Tile> tiles = listed_tiles(want.counts, want.row_base, grid.phase[0].rows,
+                                               p.owned_experts, grid.phases > 1);
   ASSERT_EQ(p.state->tiles, static_cast<int>(tiles.size()));
   EXPECT_EQ(std::memcmp(p.tile, tiles.data(), tiles.size() * sizeof(Tile)), 0);
 
@@ -141,7 +162,11 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
   EXPECT_EQ(p.state->invalid, counted.invalid);
   EXPECT_EQ(p.state->duplicate, counted.duplicate);
 
-  EXPECT_EQ(std::count(a.output.begin(), a.output.end(), 0), static_cast<long>(a.output.size()));
+  if (grid.phases > 1) EXPECT_EQ(std::count(p.ready, p.ready + tiles.size(), 0), std::ssize(tiles));
+  EXPECT_EQ(std::count(a.output.begin(), a.output.end(), p.position ? 0xffff : 0),
+            std::ssize(a.output))
+      << "cleared, or left to `combine`";
+  if (p.position) expect_positions(p, want, a.ids, map);
   int wrong = 0;
   for (std::size_t g = 0; g < a.hidden.size() / kScaleGroup; ++g) {
     float amax = 0;
@@ -155,13 +180,17 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
   EXPECT_EQ(wrong, 0);
 }
 
-void expect_passes(const Share& share, const std::vector<Given>& passes, std::uint64_t seed) {
+void expect_passes(const Share& share, const std::vector<Given>& passes, std::uint64_t seed,
+                   bool phased = false) {
   LayerOptions options;
   options.shape = share.shape;
   options.experts = share.experts;
   options.menu = {{.rows = 8, .cols = 256, .stages = 6, .staging = 1, .dynamic = 1},
                   {.rows = 16, .cols = 256, .stages = 6, .staging = 1, .dynamic = 1},
                   {.rows = 64, .cols = 256, .stages = 3, .staging = 1, .dynamic = 1}};
+  if (phased)
+    options.menu = {{.rows = 64, .stages = 4, .staging = 1, .topology = kF3},
+                    {.rows = 128, .stages = 3, .staging = 1, .topology = kF3}};
   Random random(seed, 11);
   for (std::size_t i = 0; i < options.menu.size(); ++i)
     options.theta.push_back({random.uniform_float(), random.uniform_float(),
@@ -177,7 +206,7 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
     arrived.push_back(arrive(share, given, random));
     most = std::max(most, given.tokens);
   }
-  const std::size_t bytes = workspace_layout(share.shape, most, true).bytes;
+  const std::size_t bytes = workspace_layout(share.shape, most, {true, true}).bytes;
   std::unique_ptr<char, decltype(&std::free)> workspace(
       static_cast<char*>(std::aligned_alloc(kWorkspaceAlignment, bytes)), &std::free);
   std::memset(workspace.get(), 0xff, bytes);
@@ -188,7 +217,7 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Arrived& a = arrived[i];
     LayerArguments arguments = shared;
-    place_in_workspace(arguments, workspace_layout(share.shape, passes[i].tokens, true),
+    place_in_workspace(arguments, workspace_layout(share.shape, passes[i].tokens, {true, true}),
                        workspace.get());
     PrepareArgs& p = arguments.prepare;
     p.ids = a.ready.empty() ? a.ids.data() : nullptr;
@@ -198,6 +227,7 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
     p.output = a.output.data();
     p.tokens = passes[i].tokens;
     p.forced = passes[i].forced;
+    set_mode(arguments, phased && i % 3 > 0);
     // The router and what stands before it: until it is complete, nobody may look.
     Launch router;
     router.name = "router";
@@ -253,6 +283,23 @@ TEST(Prepare, EveryNumberOfExpertsIsSummedOverTheRuns) {
       expect_passes(share, {{Routing::kUniform, 1500}, {Routing::kStrange, 2000}},
                     static_cast<std::uint64_t>(experts));
     }
+}
+
+// Rows find back to their pairs, and the list begins with the tiles that blocks own.
+TEST(Prepare, TwoPhasesListTheOwnedTilesToo) {
+  const Share odd{{3, 4, 128, 256}, 7, 2}, wide{{8, 8, 128, 4096}, 32, 8};
+  for (const Share& share : {odd, wide})
+    for (std::uint64_t seed = 1; seed <= 2; ++seed)
+      expect_passes(share,
+                    {{Routing::kUniform, 300},
+                     {Routing::kStrange, 700},
+                     {Routing::kOneExpert, 900},
+                     {Routing::kForeign, 40},
+                     {Routing::kUniform, 2},
+                     {Routing::kStrange, 1500},
+                     {Routing::kReady, 300},
+                     {Routing::kOneExpert, 1200}},
+                    seed, true);
 }
 
 // The most runs there are, each with fewer or more pairs than a lane takes at once.

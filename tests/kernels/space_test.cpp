@@ -133,7 +133,7 @@ TEST(Space, TwoPhasesHaveTilesOfTheirOwn) {
   EXPECT_EQ(grid.phase[1].rows, 128);
   EXPECT_EQ(ffn_additions(legal, 768), 1);
   EXPECT_EQ(ffn_additions(FfnConfig{}, 768), 6);
-  EXPECT_EQ(ffn_owned_experts(legal, 768, 132, 16), 0);
+  EXPECT_EQ(ffn_owned_experts(legal, 768, 132, 16), 16) << "as f1: six 128-blocks of h an expert";
 }
 
 TEST(Space, KnobsOfOthersAreRefusedByName) {

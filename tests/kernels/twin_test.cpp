@@ -75,7 +75,7 @@ TEST(Twin, CoversEveryRowExactlyOnce) {
       for (int e = 0; e < owned; ++e)
         cover(g.row_base[static_cast<std::size_t>(e)],
               std::min(rows, counts[static_cast<std::size_t>(e)]));
-      const std::vector<Tile> tiles = claimed_tiles(g.counts, g.row_base, rows, owned);
+      const std::vector<Tile> tiles = listed_tiles(g.counts, g.row_base, rows, owned, false);
       for (const Tile& t : tiles) {
         EXPECT_LE(t.expert_rows >> 16, rows);
         EXPECT_GT(t.expert_rows >> 16, 0);
@@ -86,10 +86,34 @@ TEST(Twin, CoversEveryRowExactlyOnce) {
   }
 }
 
+TEST(Twin, ListsTheOwnedTilesFirstWhereThereAreTwoPhases) {
+  const std::vector<int> counts = {20, 0, 33, 8, 9};
+  const GroupedRows g = group_counts(counts);
+  const std::vector<Tile> tiles = listed_tiles(g.counts, g.row_base, 8, 3, true);
+  ASSERT_EQ(tiles.size(), 3u + 2u + 4u + 1u + 2u);
+  const auto expert = [&](std::size_t i) { return tiles[i].expert_rows & 0xffff; };
+  const auto rows = [&](std::size_t i) { return tiles[i].expert_rows >> 16 & 0xff; };
+  const auto shares = [&](std::size_t i) { return (tiles[i].expert_rows & kTileShares) != 0; };
+  for (std::size_t e = 0; e < 3; ++e) {
+    EXPECT_EQ(expert(e), static_cast<int>(e));
+    EXPECT_EQ(rows(e), std::min(counts[e], 8));
+    EXPECT_EQ(tiles[e].row0, g.row_base[e]);
+    EXPECT_EQ(tiles[e].group_count, 1);
+    EXPECT_EQ(shares(e), counts[e] > 8);
+  }
+  EXPECT_EQ(tiles[3].row0, 8) << "expert 0's second";
+  EXPECT_EQ(tiles[3].group_first, 3);
+  EXPECT_FALSE(shares(9)) << "expert 3 has one tile";
+  EXPECT_TRUE(shares(11));
+  int all = 0;
+  for (std::size_t i = 0; i < tiles.size(); ++i) all += rows(i);
+  EXPECT_EQ(all, static_cast<int>(g.rows.size()));
+}
+
 TEST(Twin, TellsATileItsExpertsWholeGroup) {
   const std::vector<int> counts = {20, 0, 33};
   const GroupedRows g = group_counts(counts);
-  const std::vector<Tile> tiles = claimed_tiles(g.counts, g.row_base, 8, 1);
+  const std::vector<Tile> tiles = listed_tiles(g.counts, g.row_base, 8, 1, false);
   ASSERT_EQ(tiles.size(), 2u + 5u);  // expert 0 owns its first of three
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const bool first = i < 2;

@@ -18,7 +18,7 @@ namespace {
 using Region = std::pair<std::size_t, std::size_t>;  // offset, bytes
 
 std::vector<Region> regions(const LocalShape& s, std::size_t tokens) {
-  const Workspace w = workspace_layout(s, static_cast<int>(tokens), true);
+  const Workspace w = workspace_layout(s, static_cast<int>(tokens), {true, true});
   const std::size_t pairs = tokens * s.top_k, experts = s.experts, d = s.hidden, h = s.intermediate;
   return {{w.state, sizeof(LayerState)},
           {w.counts, experts * 4},
@@ -33,7 +33,9 @@ std::vector<Region> regions(const LocalShape& s, std::size_t tokens) {
           {w.rows_q, tokens * d},
           {w.ready, (pairs + experts) * 4},
           {w.middle_scale, pairs * (h / 128) * 4},
-          {w.middle_q, pairs * h}};
+          {w.middle_q, pairs * h},
+          {w.position, pairs * 4},
+          {w.slots, pairs * d * 2}};
 }
 
 const LocalShape kShapes[] = {{16, 8, 2048, 768},
@@ -53,29 +55,29 @@ TEST(Workspace, RegionsAreAlignedApartAndInside) {
         EXPECT_GE(at, end);
         end = at + bytes;
       }
-      EXPECT_LE(end, workspace_layout(shape, tokens, true).bytes);
+      EXPECT_LE(end, workspace_layout(shape, tokens, {true, true}).bytes);
     }
 }
 
 TEST(Workspace, TheStateComesFirstWhateverTheSize) {
   for (const LocalShape& shape : kShapes) {
-    EXPECT_EQ(workspace_layout(shape, 1, true).state, 0u);
-    EXPECT_EQ(workspace_layout(shape, 4096, true).state, 0u);
+    EXPECT_EQ(workspace_layout(shape, 1, {true, true}).state, 0u);
+    EXPECT_EQ(workspace_layout(shape, 4096, {true, true}).state, 0u);
   }
 }
 
 TEST(Workspace, GrowsWithTheTokensSoThatTheLargestCallsServesAll) {
   std::size_t before = 0;
   for (int tokens = 0; tokens < 3000; tokens += 7) {
-    const std::size_t bytes = workspace_layout(kShapes[0], tokens, true).bytes;
+    const std::size_t bytes = workspace_layout(kShapes[0], tokens, {true, true}).bytes;
     EXPECT_GE(bytes, before);
     before = bytes;
   }
 }
 
 TEST(Workspace, MiddleRowsTakeNoPlaceWhereNobodyNeedsThem) {
-  const Workspace without = workspace_layout(kShapes[0], 4096, false),
-                  with = workspace_layout(kShapes[0], 4096, true);
+  const Workspace without = workspace_layout(kShapes[0], 4096, {}),
+                  with = workspace_layout(kShapes[0], 4096, {true, true});
   EXPECT_EQ(without.rows_q, with.rows_q) << "what both have lies alike";
   EXPECT_EQ(without.bytes, with.ready);
   EXPECT_GE(with.bytes - without.bytes, std::size_t{4096} * 8 * 768);
@@ -84,8 +86,8 @@ TEST(Workspace, MiddleRowsTakeNoPlaceWhereNobodyNeedsThem) {
 TEST(Workspace, HoldsWhatNoIntCould) {
   const LocalShape wide{512, 8, 16384, 128};
   const int tokens = 1 << 20;
-  EXPECT_GT(workspace_layout(wide, tokens, true).bytes, std::size_t{1} << 34);
-  const Workspace w = workspace_layout(wide, tokens, true);
+  EXPECT_GT(workspace_layout(wide, tokens, {true, true}).bytes, std::size_t{1} << 34);
+  const Workspace w = workspace_layout(wide, tokens, {true, true});
   EXPECT_GE(w.bytes - w.rows_q, std::size_t{tokens} * 16384);
 }
 

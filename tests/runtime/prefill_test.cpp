@@ -62,7 +62,8 @@ TEST(DeepestPrefill, IsNoMoreUnitsThanABlockHasOfAnItem) {
   for (const FfnConfig& c : ffn_space()) {
     const FfnConfig menu[] = {c};
     if (c.topology == kF3) {
-      EXPECT_EQ(deepest_prefill(menu, 2048), 0) << ffn_label(c);
+      EXPECT_EQ(deepest_prefill(menu, 2048), c.stages) << ffn_label(c);
+      EXPECT_EQ(deepest_prefill(menu, 128), 1) << ffn_label(c);
       continue;
     }
     EXPECT_LE(deepest_prefill(menu, 2048), c.stages + ffn_early(c)) << ffn_label(c);

@@ -126,17 +126,17 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c, int early) {
   return l;
 }
 
-// The same of topology F3, whose units hold the rows behind the weights.
+// The same of topology F3.
 struct PhasedLayout {
-  int unit, staging, scales_x, scales_w, row_max, items, item_bytes, bytes;
+  int rows, staging, scales_x, scales_w, row_max, items, item_bytes, bytes;
 };
 constexpr int kPhasedProducerRegisters = 72, kPhasedConsumerRegisters = 216;
-constexpr int kPhasedHeadBytes = 32;
+constexpr int kPhasedHeadBytes = 32;  // PhasedItem
 constexpr int kPhasedMiddlePitch = kScaleGroup + 16;  // bytes, of activated rows in `staging`
 RAMP_HD constexpr PhasedLayout phased_layout(const FfnConfig& c) {
   PhasedLayout l{};
-  l.unit = kFfnUnitBytes + c.rows * kScaleGroup;
-  int at = c.stages * l.unit;
+  int at = c.stages * kFfnUnitBytes;
+  l.rows = at, at += c.stages * c.rows * kScaleGroup;
   l.staging = at, at += c.rows * kFfnStagingPitch;
   l.scales_x = at, at += c.stages * c.rows * 4;
   l.scales_w = at, at += c.stages * 2 * 4;
@@ -213,10 +213,9 @@ RAMP_HD constexpr int ffn_additions(const FfnConfig& c, int intermediate) {
 
 // Experts whose first row tile belongs to a fixed block from the start, so that its weights can be
 // requested before the routing is known: block b (with `split`: cluster b) holds slice b % slices
-// of expert b / slices.
+// of expert b / slices (in topology F3 of the up projection).
 RAMP_HD constexpr int ffn_owned_experts(const FfnConfig& c, int intermediate, int blocks,
                                         int experts) {
-  if (c.topology == kF3) return 0;
   const int whole = blocks / c.split / ffn_slices(c, intermediate);
   return whole < experts ? whole : experts;
 }

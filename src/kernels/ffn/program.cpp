@@ -46,8 +46,8 @@ void require_legal_menu(std::span<const FfnConfig> menu) {
 }
 
 int deepest_prefill(std::span<const FfnConfig> menu, int hidden) {
-  if (menu[0].topology == kF3) return 0;
   const MenuStart start = menu_start(menu.data(), static_cast<int>(menu.size()));
+  if (start.any.topology == kF3) return std::min(start.ring, hidden / kScaleGroup);
   const int up = ffn_up_units(start.any, hidden),
             down = ceil_div(hidden, kFfnUnitCols) / start.any.split;  // the block that has fewest
   return std::min(up >= start.early ? start.ring + start.early : start.ring, up + down);

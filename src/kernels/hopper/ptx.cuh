@@ -141,6 +141,12 @@ __device__ __forceinline__ void bulk_add_bf16(void* to, u32 from, int bytes) {
       "r"(from), "r"(bytes)
       : "memory");
 }
+// Eight bf16 at once, each addition by itself; nothing comes back.
+__device__ __forceinline__ void add_bf16_8(void* to, uint4 v) {
+  asm volatile("red.relaxed.gpu.global.add.noftz.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(to),
+               "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
 __device__ __forceinline__ void bulk_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }

@@ -5,14 +5,15 @@
 // with a block a run of pairs (spread.cuh).
 #pragma once
 
+#include "kernels/prepare/combine.cuh"
 #include "kernels/prepare/rows.cuh"
 #include "kernels/prepare/select.cuh"
 #include "kernels/prepare/spread.cuh"
 
 namespace ramp {
 
-// Quantises the rows and clears the output of the same columns.  `meanwhile` is done while the
-// first row is on its way.
+// Quantises the rows and clears the output of the same columns, unless it will be written whole.
+// `meanwhile` is done while the first row is on its way.
 template <class Meanwhile>
 __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, int blocks,
                                               const Meanwhile& meanwhile) {
@@ -36,7 +37,7 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
     if (mine) {
       *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
       if (lane16 == 0) a.rows_scale[g] = q.scale;
-      *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
+      if (!a.position) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
     }
     row = next;
   }
@@ -62,6 +63,14 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
     ramp::wait_for_dependencies();
     ramp::quantise_and_inspect(a, 1);
   }
+}
+
+// Behind `ffn`, in `ordered` mode.
+extern "C" __global__ __launch_bounds__(ramp::kCombineThreads, 3) void ramp_combine(
+    const __grid_constant__ ramp::CombineArgs a) {
+  ramp::launch_dependents();
+  ramp::wait_for_dependencies();
+  ramp::combine(a);
 }
 
 // Large loads, first launch: a block a run.

@@ -17,13 +17,14 @@ namespace {
 constexpr const char* kKernelName = "ramp_prepare";
 constexpr const char* kCountName = "ramp_prepare_count";
 constexpr const char* kGroupName = "ramp_prepare_group";
+constexpr const char* kCombineName = "ramp_combine";
 constexpr int kElementsOfBlock = 8192;  // 1,024 threads, 8 columns each
 constexpr int kRegisters = 64;          // 1,024 threads of an SM's 65,536
+constexpr int kCombineRegisters = 80;   // three blocks of 256 threads an SM
 
-// A variable of the module that says what a launch needs: threads a block, then, for a menu of 1,
-// 2,
-// ... entries, the bytes of dynamic shared memory that one local expert takes.  So the device code
-// is the only place where these numbers stand.
+// A variable of the module that says what a launch needs: threads a block of `prepare` and of
+// `combine`, then, for a menu of 1, 2, ... entries, the bytes of dynamic shared memory that one
+// local expert takes.  So the device code is the only place where these numbers stand.
 constexpr const char* kLaunchName = "ramp_prepare_launch";
 
 }  // namespace
@@ -33,7 +34,7 @@ gpu::CompileRequest prepare_request() {
       "#include \"kernels/prepare/kernel.cuh\"\n"
       "static_assert(ramp::prepare_shared_bytes({0}, {1}) == {0} * ramp::prepare_shared_bytes(1, "
       "{1}));\n"
-      "extern \"C\" __device__ int {2}[] = {{ramp::kPrepareThreads",
+      "extern \"C\" __device__ int {2}[] = {{ramp::kPrepareThreads, ramp::kCombineThreads",
       kMaxLocalExperts, kMaxMenu, kLaunchName);
   for (int entries = 1; entries <= kMaxMenu; ++entries)
     source += fmt::format(", ramp::prepare_shared_bytes(1, {})", entries);
@@ -50,22 +51,32 @@ int prepare_blocks(int tokens, int hidden, int sms, int selecting) {
 void require_clean_prepare(const gpu::Cubin& cubin) {
   for (const char* kernel : {kKernelName, kCountName, kGroupName})
     require_clean(cubin, "prepare", kernel, kRegisters);
+  require_clean(cubin, "prepare", kCombineName, kCombineRegisters);
+}
+
+int combine_blocks(int tokens, int hidden, int sms) {
+  constexpr int kBlocksOfSm = 8, kThreads = 256, kColumns = 8;
+  const long long threads = static_cast<long long>(tokens) * (hidden / kColumns);
+  return static_cast<int>(
+      std::clamp<long long>((threads + kThreads - 1) / kThreads, 1, sms * kBlocksOfSm));
 }
 
 PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
     : module_((require_clean_prepare(cubin), cubin.bytes), "prepare"),
       kernel_(module_.kernel(kKernelName)),
       count_(module_.kernel(kCountName)),
-      group_(module_.kernel(kGroupName)) {
+      group_(module_.kernel(kGroupName)),
+      combine_(module_.kernel(kCombineName)) {
   const gpu::Module::Symbol said = module_.symbol(kLaunchName);
-  std::array<int, 1 + kMaxMenu> launch{};
+  std::array<int, 2 + kMaxMenu> launch{};
   if (said.bytes != sizeof launch)
     throw Error("cubin of prepare", fmt::format("{} bytes of {}", said.bytes, kLaunchName),
                 fmt::format("{}", sizeof launch), "remove the cache directory and run again");
   gpu::check(gpu::driver().cuMemcpyDtoH_v2(launch.data(), said.ptr, sizeof launch),
              "reading how to launch prepare");
   threads_ = launch[0];
-  bytes_of_expert_.assign(launch.begin() + 1, launch.end());
+  combine_threads_ = launch[1];
+  bytes_of_expert_.assign(launch.begin() + 2, launch.end());
   for (gpu::Kernel* kernel : {&kernel_, &count_, &group_})
     kernel->set_max_dynamic_smem(kMaxLocalExperts * bytes_of_expert_.back());
 }
@@ -90,6 +101,15 @@ void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stre
   }
   if (!args.ready_counts) count_(config_of(runs), args);
   group_(last, args);
+}
+
+void PrepareProgram::launch_combine(const CombineArgs& args, int sms, gpu::CUstream stream) const {
+  gpu::LaunchConfig config;
+  config.grid[0] = static_cast<unsigned>(combine_blocks(args.tokens, args.hidden, sms));
+  config.block[0] = static_cast<unsigned>(combine_threads_);
+  config.stream = stream;
+  config.programmatic = true;
+  combine_(config, args);
 }
 
 }  // namespace ramp

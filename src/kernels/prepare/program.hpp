@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `prepare` kernels (Algorithm 1 and the quantiser), from source to launch: one launch up to
-// kPairsOfOneBlock pairs, two beyond.  They do not depend on a menu or a shape: both are arguments.
+// The kernels around `ffn`, from source to launch: `prepare` (Algorithm 1 and the quantiser), one
+// launch up to kPairsOfOneBlock pairs, two beyond, and `combine` of `ordered` mode.  They do not
+// depend on a menu or a shape: both are arguments.
 #pragma once
 
 #include <string>
@@ -12,6 +13,7 @@
 namespace ramp {
 
 struct PrepareArgs;  // kernels/prepare/state.h
+struct CombineArgs;
 
 gpu::CompileRequest prepare_request();
 
@@ -21,19 +23,23 @@ void require_clean_prepare(const gpu::Cubin& cubin);
 // Blocks of the launch that quantises: `selecting` (pair_runs) that select, the others quantise
 // 8,192 elements each or share them.
 int prepare_blocks(int tokens, int hidden, int sms, int selecting = 1);
+// Blocks of `combine`: a thread has eight columns of a token, or several times eight.
+int combine_blocks(int tokens, int hidden, int sms);
 
 // Loaded into the context that was current when it was made.
 class PrepareProgram {
  public:
   explicit PrepareProgram(const gpu::Cubin& cubin);
   void launch(const PrepareArgs& args, int sms, gpu::CUstream stream) const;
+  void launch_combine(const CombineArgs& args, int sms, gpu::CUstream stream) const;
 
  private:
-  int threads_ = 0;
+  int threads_ = 0, combine_threads_ = 0;
   std::vector<int> bytes_of_expert_;  // dynamic shared memory, by the menu's entries less one
   gpu::Module module_;
   gpu::Kernel kernel_;         // all of it, for loads that one block selects from
   gpu::Kernel count_, group_;  // the others
+  gpu::Kernel combine_;
 };
 
 }  // namespace ramp

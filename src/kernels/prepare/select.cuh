@@ -43,11 +43,12 @@ __device__ __forceinline__ void store_row(Row* to, Row row) {
   *reinterpret_cast<int2*>(to) = int2{row.token, __float_as_int(row.gate)};
 }
 
-// Row `rank` of an expert whose rows begin at `base`.
-__device__ __forceinline__ void place_row(const PrepareArgs& a, int expert, int base, int rank,
-                                          Row row) {
+// Row `rank` of an expert whose rows begin at `base`; returns its place.
+__device__ __forceinline__ int place_row(const PrepareArgs& a, int expert, int base, int rank,
+                                         Row row) {
   store_row(a.rows + base + rank, row);
   if (rank < kHeadRows) store_row(a.head + expert * kHeadRows + rank, row);
+  return base + rank;
 }
 
 // Ready counts of more rows than there are tokens are cut, so that no row lies outside.  n is the
@@ -111,20 +112,33 @@ __device__ __forceinline__ void sum_skipped(const PairCounts& skipped, int* sum,
     if (lane == 0 && skips[i]) atomicAdd(&sum[i], skips[i]);
 }
 
-// The tiles that blocks claim; this is block `part` of the `parts` that share the work.
+// Tiles of the list that are not claimed (state.h).
+__device__ __forceinline__ int tiles_ahead(const PrepareArgs& a, int choice) {
+  return a.menu.entry[choice].grid.phases > 1 ? a.owned_experts : 0;
+}
+
+// The list of tiles; this is block `part` of the `parts` that share the work.
 __device__ __forceinline__ void write_tiles(const PrepareArgs& a, int choice, const int* count,
                                             const int* base, const int* tile_base, int part,
                                             int parts) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const Grid& grid = a.menu.entry[choice].grid;
   const Phase& phase = grid.phase[0];
+  const bool phased = grid.phases > 1;
+  const int ahead = tiles_ahead(a, choice);
   for (int e = warp; e < a.local_experts; e += kPrepareWarps) {
     const int n = count[e], owned = n > 0 && e < a.owned_experts;
-    const int first = tile_base[e], claimed = row_tiles(n, phase) - owned;
+    const int first = ahead + tile_base[e], claimed = row_tiles(n, phase) - owned;
+    const int shares = phased && owned + claimed > 1 ? kTileShares : 0;
     for (int t = part * 32 + lane; t < claimed; t += parts * 32) {
       const int at = (t + owned) * phase.rows;
-      a.tile[first + t] = Tile{e | min(phase.rows, n - at) << 16, base[e] + at, first, claimed};
-      if (grid.phases > 1) a.ready[first + t] = 0;
+      a.tile[first + t] =
+          Tile{e | min(phase.rows, n - at) << 16 | shares, base[e] + at, first, claimed};
+      if (phased) a.ready[first + t] = 0;
+    }
+    if (e < ahead && part == 0 && lane == 0) {
+      a.tile[e] = Tile{e | min(phase.rows, n) << 16 | shares, base[e], e, 1};
+      a.ready[e] = 0;
     }
   }
 }
@@ -209,7 +223,7 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
 
   const int choice = a.forced >= 0 ? a.forced : cheapest(cost, a.menu.entries);
   if (tid == 0) {
-    write_state(a, choice, tiles[choice], total);
+    write_state(a, choice, tiles_ahead(a, choice) + tiles[choice], total);
     count_skipped(a, skipped_sum);
   }
 
@@ -223,9 +237,13 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
     for (int r = 0; r < kPairsInRegisters; ++r) {
       const int e = expert[r];
       if (r < rounds && e >= 0)
-        place_row(a, e, base[e], before[e * kPrepareWarps + warp] + rank[r],
-                  Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
+        expert[r] = place_row(a, e, base[e], before[e * kPrepareWarps + warp] + rank[r],
+                              Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
     }
+    if (a.position)
+#pragma unroll
+      for (int r = 0; r < kPairsInRegisters; ++r)
+        if (const int i = begin + r * 32 + lane; r < rounds && i < pairs) a.position[i] = expert[r];
   }
   write_tiles(a, choice, count, base, tile_base + choice * experts, 0, 1);
 }

@@ -210,16 +210,22 @@ __device__ __forceinline__ void group_run(const PrepareArgs& a, int block, int r
   __syncthreads();
 
   const int choice = a.forced >= 0 ? a.forced : cheapest(cost, a.menu.entries);
-  if (block == 0 && tid == 0) write_state(a, choice, tiles[choice], all_rows);
+  if (block == 0 && tid == 0)
+    write_state(a, choice, tiles_ahead(a, choice) + tiles[choice], all_rows);
   if (a.ready_counts) place_ready_rows(a, block, runs, all_rows, count, base);
   for (int from = begin; from < end; from += kRoundsInFlight * kPrepareThreads) {
     if (from > begin) load_pairs(from);
 #pragma unroll
     for (int r = 0; r < kRoundsInFlight; ++r) {
-      if (place[r] < 0) continue;
-      const int e = place[r] & ((1 << kExpertBits) - 1);
-      place_row(a, e, base[e], before[e] + (place[r] >> kExpertBits),
-                Row{(from + r * kPrepareThreads + tid) / a.top_k, gate[r]});
+      const int i = from + r * kPrepareThreads + tid;
+      if (i >= end) continue;
+      int at = -1;
+      if (place[r] >= 0) {
+        const int e = place[r] & ((1 << kExpertBits) - 1);
+        at = place_row(a, e, base[e], before[e] + (place[r] >> kExpertBits),
+                       Row{i / a.top_k, gate[r]});
+      }
+      if (a.position) a.position[i] = at;
     }
   }
   write_tiles(a, choice, count, base, tile_base + choice * experts, block, runs);

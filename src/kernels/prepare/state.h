@@ -26,18 +26,21 @@ struct alignas(8) Row {
 // block that owns the expert's first tile can ask for them in the same breath as for their number.
 constexpr int kHeadRows = 64;
 
-// A row tile that is claimed (not one that a block owns from the start).
+// A row tile.  In topology F1 the list holds those that are claimed (not the ones that blocks own
+// from the start).  In F3, whose down items are claimed in any case, the owned ones come first:
+// tile e is the first of expert e, of no rows if the expert has none.
 struct Tile {
-  int expert_rows;  // expert | rows << 16
+  int expert_rows;  // expert | rows << 16 | kTileShares (F3: the expert has other tiles)
   int row0;         // first row, in the order grouped by expert
   int group_first;  // this expert's first claimed tile ...
   int group_count;  // ... and how many it has
 };
+constexpr int kTileShares = 1 << 30;
 
 // Counters add up until the caller clears them (ramp_layer_counters); the rest is of the last call.
 struct LayerState {
   int choice;  // the entry that runs
-  int tiles;   // claimed tiles
+  int tiles;   // in the list
   int claim;   // next item, counted up by the blocks
   int rows;    // token-expert pairs of this GPU
   unsigned passes;     // calls
@@ -67,13 +70,14 @@ struct PrepareArgs {
   Menu menu;
   unsigned char* rows_q;   // [tokens, hidden] e4m3
   float* rows_scale;       // [tokens, hidden / 128]
-  unsigned short* output;  // [tokens, hidden] bf16, zeroed here
+  unsigned short* output;  // [tokens, hidden] bf16, zeroed here unless `position` is there
   LayerState* state;
   int* counts;  // [local_experts] n_e
   Row* rows;    // [rows] grouped by expert, in the order of the pairs
   Row* head;    // [local_experts, kHeadRows] the first of each expert
   Tile* tile;   // [tiles]
   int* ready;   // [tiles] cleared where the entry has two phases
+  int* position;  // [tokens, top_k] a pair's row, or -1, for `combine`; null in `fast` mode
   // Of large loads, from the count to the group kernel (spread.cuh).
   int* run_counts;  // [runs, local_experts]
   int* places;      // [tokens, top_k] expert and rank inside the run
@@ -93,11 +97,23 @@ struct FfnArgs {
   int* ready;               // [tiles] 0 between launches; see phased/kernel.cuh
   unsigned char* middle_q;  // [rows, h] e4m3, in the order grouped by expert; topology F3
   float* middle_scale;      // [rows, h / 128]
+  unsigned short* slots;    // [rows, hidden] bf16, what each row gives; null: added into `output`
   int hidden;
   int intermediate;
   int owned_experts;
   int prefill;  // units requested before the routing is known
+  int prefill_down;  // in topology F3, by blocks whose first item would be one of the down phase
   int pace_ns;  // between two of them, of a block
+};
+
+// Of `ordered` mode: output[t] is the sum of its rows in FP32, in the order of its ids.
+struct CombineArgs {
+  const unsigned short* slots;  // [rows, hidden]
+  const int* position;          // [tokens, top_k]
+  unsigned short* output;       // [tokens, hidden]
+  int tokens;
+  int top_k;
+  int hidden;
 };
 
 }  // namespace ramp

@@ -32,10 +32,9 @@ GroupedRows group_counts(std::span<const int> counts, std::span<const float> gat
 // undefined on the device.
 std::vector<Row> head_rows(const GroupedRows& grouped);
 
-// The tiles that blocks claim, in order: expert after expert, without the first tile of the experts
-// that blocks own from the start.
-std::vector<Tile> claimed_tiles(std::span<const int> counts, std::span<const int> row_base,
-                                int rows_of_tile, int owned_experts);
+// The list of tiles (Tile in state.h says which), expert after expert.  phased: of topology F3.
+std::vector<Tile> listed_tiles(std::span<const int> counts, std::span<const int> row_base,
+                               int rows_of_tile, int owned_experts, bool phased);
 
 // The state after `prepare` chose `choice`, counters aside.
 LayerState prepared_state(int choice, int tiles, int rows);

@@ -7,7 +7,7 @@
 
 namespace ramp {
 
-Workspace workspace_layout(const LocalShape& shape, int tokens, bool middle) {
+Workspace workspace_layout(const LocalShape& shape, int tokens, WorkspaceParts parts) {
   const std::size_t experts = shape.experts, hidden = shape.hidden;
   const std::size_t all_tokens = tokens, pairs = all_tokens * shape.top_k;
   std::size_t end = 0;
@@ -28,11 +28,15 @@ Workspace workspace_layout(const LocalShape& shape, int tokens, bool middle) {
   w.places = place(several * pairs * sizeof(int));
   w.rows_scale = place(all_tokens * (hidden / kScaleGroup) * sizeof(float));
   w.rows_q = place(all_tokens * hidden);
-  if (middle) {
+  if (parts.middle) {
     const std::size_t h = shape.intermediate;
     w.ready = place((pairs + experts) * sizeof(int));
     w.middle_scale = place(pairs * (h / kScaleGroup) * sizeof(float));
     w.middle_q = place(pairs * h);
+  }
+  if (parts.slots) {
+    w.position = place(pairs * sizeof(int));
+    w.slots = place(pairs * hidden * 2);
   }
   w.bytes = end;
   return w;

@@ -22,14 +22,20 @@ struct Workspace {
   std::size_t places;        // int [pairs], of large loads
   std::size_t rows_scale;    // float [tokens, hidden / 128]
   std::size_t rows_q;        // e4m3 [tokens, hidden]
-  std::size_t ready;         // int [pairs + experts]; from here on only with middle rows
+  std::size_t ready;         // int [pairs + experts]; these three only with middle rows
   std::size_t middle_scale;  // float [pairs, h / 128]
   std::size_t middle_q;      // e4m3 [pairs, h]
+  std::size_t position;      // int [pairs]; these two only with slots
+  std::size_t slots;         // bf16 [pairs, hidden]
   std::size_t bytes;         // of all
 };
 
-// pairs = tokens * top_k; all of them may belong to this GPU.  middle: whether rows between the
-// projections stand in memory (topology F3).
-Workspace workspace_layout(const LocalShape& shape, int tokens, bool middle);
+struct WorkspaceParts {
+  bool middle = false;  // rows between the projections stand in memory (topology F3)
+  bool slots = false;   // so do those behind the second one (`ordered` mode)
+};
+
+// pairs = tokens * top_k; all of them may belong to this GPU.
+Workspace workspace_layout(const LocalShape& shape, int tokens, WorkspaceParts parts);
 
 }  // namespace ramp

@@ -9,29 +9,68 @@
 
 namespace ramp {
 
+// How the two warpgroups share a tile: one above the other, with 64 rows and all columns each, or,
+// of a tile of up to 64 rows, side by side, with all rows and half of the columns.  A tile of either
+// kind gives the same bits.
+enum class Share { kAbove, kBeside };
+
 template <class E>
 struct PhasedConsumer {
-  static constexpr int N = E::kN;
-  // Two accumulators in flight where the registers allow it; else the other warpgroup fills the
-  // tensor cores while this one promotes.
-  static constexpr bool kTwoInFlight = N <= 64;
-  using Sums = float[N / 2];
+  template <Share kShare>
+  static constexpr int kColumns = kShare == Share::kAbove ? 128 : 64;  // of an accumulator
+  template <Share kShare>
+  using Sums = float[kColumns<kShare> / 2];
 
   const PhasedShared& s;
   const FfnArgs& a;
   const int group = uniform(threadIdx.x / 128 - 1);
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-  const int first_row = E::kSplitRows ? group * 64 : 0;  // of the tile, of this warpgroup
-  const int my_row = first_row + warp * 16 + lane / 4;   // and + 8
   RingCursor unit{E::config.stages}, item{kFfnItemSlots};
-  int unpublished = -1;  // tile
+  int unpublished = -1;       // tile
+  bool staged_beside = true;  // the last tile whose rows stood in `staging`
 
-  // Those who write rows together: a warpgroup, or both.
+  // First row of the tile that this warpgroup has; this thread has my_row and my_row + 8.
+  template <Share kShare>
+  __device__ __forceinline__ int first_row() const {
+    return kShare == Share::kAbove ? group * 64 : 0;
+  }
+  template <Share kShare>
+  __device__ __forceinline__ int my_row() const {
+    return first_row<kShare>() + warp * 16 + lane / 4;
+  }
+  // Column piece i of a unit's two, from a unit's start.  Up: of gate and of up.  Down: of all 256.
+  template <Share kShare>
+  __device__ __forceinline__ int piece_at(int down, int i) const {
+    if constexpr (kShare == Share::kAbove) return i * 128;
+    return down ? group * 128 + i * 64 : i * 128 + group * 64;
+  }
+
+  // Those who have rows of `staging` together: a warpgroup, or both.
+  template <Share kShare>
   __device__ __forceinline__ void meet() const {
-    if constexpr (E::kSplitRows)
+    if constexpr (kShare == Share::kAbove)
       named_barrier(kOneWarpgroup + group, 128);
     else
       named_barrier(kAllConsumers, 128 * kFfnConsumers);
+  }
+  // Before rows are put into `staging`: nobody reads the last ones any more.
+  template <Share kShare>
+  __device__ __forceinline__ void enter_staging() {
+    if (staged_beside)
+      meet<Share::kBeside>();
+    else
+      meet<kShare>();
+    staged_beside = kShare == Share::kBeside;
+  }
+  // Of the tile's rows in `staging`, those that this warp copies out: from `first`, every `step`-th.
+  struct Turns {
+    int first, step, end;
+  };
+  template <Share kShare>
+  __device__ __forceinline__ Turns turns(const PhasedItem& it) const {
+    if constexpr (kShare == Share::kAbove)
+      return {group * 64 + warp, 4, min(it.rows, group * 64 + 64)};
+    return {group * 4 + warp, 8, it.rows};
   }
 
   __device__ __forceinline__ void release() const {
@@ -39,63 +78,65 @@ struct PhasedConsumer {
     if (lane == 0) mbarrier_arrive(s.empty(unit.slot));
   }
 
-  // Column piece i of a unit's two, from a unit's start.  Up: of gate and of up.  Down: of all 256.
-  __device__ __forceinline__ int piece_at(int down, int i) const {
-    if constexpr (E::kSplitRows) return i * 128;
-    return down ? group * 128 + i * 64 : i * 128 + group * 64;
-  }
-
-  __device__ __forceinline__ static void multiply(Sums& part, u64 tokens, u64 weights) {
+  template <Share kShare>
+  __device__ __forceinline__ static void multiply(Sums<kShare>& part, u64 tokens, u64 weights) {
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-      wgmma<N>(part, tokens + k * kDescriptorStepK, weights + k * kDescriptorStepK, k > 0);
+      wgmma<kColumns<kShare>>(part, tokens + k * kDescriptorStepK, weights + k * kDescriptorStepK,
+                              k > 0);
     wgmma_commit();
   }
-  __device__ __forceinline__ static void promote(Sums& sum, const Sums& part, float scale0,
-                                                 float scale1) {
+  template <Share kShare>
+  __device__ __forceinline__ static void promote(Sums<kShare>& sum, const Sums<kShare>& part,
+                                                 float scale0, float scale1) {
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) sum[i] = fmaf(part[i], i % 4 < 2 ? scale0 : scale1, sum[i]);
+    for (int i = 0; i < kColumns<kShare> / 2; ++i)
+      sum[i] = fmaf(part[i], i % 4 < 2 ? scale0 : scale1, sum[i]);
   }
 
   // All 128-blocks of the tile's rows: piece 0 into sum0, piece 1 into sum1.
-  __device__ __forceinline__ void multiply_item(const PhasedItem& it, int units, Sums& sum0,
-                                                Sums& sum1) {
+  template <Share kShare>
+  __device__ __forceinline__ void multiply_item(const PhasedItem& it, Sums<kShare>& sum0,
+                                                Sums<kShare>& sum1) {
     const int down = uniform(it.down);
+    const int piece0 = piece_at<kShare>(down, 0), piece1 = piece_at<kShare>(down, 1);
 #pragma unroll 1
-    for (int k = 0; k < units; ++k) {
+    for (int k = 0; k < it.units; ++k) {
       mbarrier_wait(s.full(unit.slot), unit.phase);
       fence_proxy_async();  // the rows came by ordinary copies
-      const float* scale = reinterpret_cast<const float*>(s.base + E::row_scales_at(unit.slot));
-      const float row0 = scale[my_row], row1 = scale[my_row + 8];
+      const float* scale = reinterpret_cast<const float*>(s.base + E::row_scales_at(unit.slot)) +
+                           my_row<kShare>();
+      const float row0 = scale[0], row1 = scale[8];
       const float* weight =
           reinterpret_cast<const float*>(s.base + E::weight_scales_at(unit.slot));
-      const float w0 = weight[piece_at(down, 0) / kScaleGroup],
-                  w1 = weight[piece_at(down, 1) / kScaleGroup];
+      const float w0 = weight[piece0 / kScaleGroup], w1 = weight[piece1 / kScaleGroup];
       const int slot = uniform(unit.slot);
-      const u64 tokens = matrix_descriptor(E::tokens(s, slot) + first_row * kScaleGroup);
-      const u64 weights0 = matrix_descriptor(E::weights(s, slot) + piece_at(down, 0) * kScaleGroup),
-                weights1 = matrix_descriptor(E::weights(s, slot) + piece_at(down, 1) * kScaleGroup);
-      if constexpr (kTwoInFlight) {
-        Sums part0, part1;
+      const u64 tokens = matrix_descriptor(E::tokens(s, slot) + first_row<kShare>() * kScaleGroup);
+      const u64 weights0 = matrix_descriptor(E::weights(s, slot) + piece0 * kScaleGroup),
+                weights1 = matrix_descriptor(E::weights(s, slot) + piece1 * kScaleGroup);
+      if constexpr (kShare == Share::kBeside) {
+        Sums<kShare> part0, part1;
         wgmma_fence();
-        multiply(part0, tokens, weights0);
-        multiply(part1, tokens, weights1);
+        multiply<kShare>(part0, tokens, weights0);
+        multiply<kShare>(part1, tokens, weights1);
         wgmma_wait<1>();
-        promote(sum0, part0, __fmul_rn(w0, row0), __fmul_rn(w0, row1));
+        promote<kShare>(sum0, part0, __fmul_rn(w0, row0), __fmul_rn(w0, row1));
         wgmma_wait<0>();
         release();
-        promote(sum1, part1, __fmul_rn(w1, row0), __fmul_rn(w1, row1));
+        promote<kShare>(sum1, part1, __fmul_rn(w1, row0), __fmul_rn(w1, row1));
       } else {
-        Sums part;
+        // Registers for one in flight: the other warpgroup fills the tensor cores while this one
+        // promotes.
+        Sums<kShare> part;
         wgmma_fence();
-        multiply(part, tokens, weights0);
+        multiply<kShare>(part, tokens, weights0);
         wgmma_wait<0>();
-        promote(sum0, part, __fmul_rn(w0, row0), __fmul_rn(w0, row1));
+        promote<kShare>(sum0, part, __fmul_rn(w0, row0), __fmul_rn(w0, row1));
         wgmma_fence();
-        multiply(part, tokens, weights1);
+        multiply<kShare>(part, tokens, weights1);
         wgmma_wait<0>();
         release();
-        promote(sum1, part, __fmul_rn(w1, row0), __fmul_rn(w1, row1));
+        promote<kShare>(sum1, part, __fmul_rn(w1, row0), __fmul_rn(w1, row1));
       }
       unit.next();
       publish();
@@ -104,8 +145,11 @@ struct PhasedConsumer {
 
   // SwiGLU, then e4m3 per token and 128 columns of h, and beside it the scale that undoes it with
   // the router's weight folded in: into device memory, for whoever takes the down items.
-  __device__ __forceinline__ void finish_up(const PhasedItem& it, const Row* rows, Sums& gate,
-                                            const Sums& up) const {
+  template <Share kShare>
+  __device__ __forceinline__ void finish_up(const PhasedItem& it, const Row* rows,
+                                            Sums<kShare>& gate, const Sums<kShare>& up) {
+    constexpr int N = kColumns<kShare>;
+    const int row = my_row<kShare>();
     float amax0 = 0, amax1 = 0;
 #pragma unroll
     for (int i = 0; i < N / 2; i += 2) {
@@ -118,22 +162,22 @@ struct PhasedConsumer {
       amax0 = fmaxf(amax0, __shfl_xor_sync(~0u, amax0, d));
       amax1 = fmaxf(amax1, __shfl_xor_sync(~0u, amax1, d));
     }
-    bulk_wait_read();  // the staged rows of a down item
-    if constexpr (!E::kSplitRows) {
+    if constexpr (kShare == Share::kBeside) {  // each has half of the columns
       float* shared_max = reinterpret_cast<float*>(s.base + E::layout.row_max);
       if (lane % 4 == 0) {
-        shared_max[group * 64 + my_row] = amax0;
-        shared_max[group * 64 + my_row + 8] = amax1;
+        shared_max[group * 64 + row] = amax0;
+        shared_max[group * 64 + row + 8] = amax1;
       }
-      meet();
-      amax0 = fmaxf(amax0, shared_max[(1 - group) * 64 + my_row]);
-      amax1 = fmaxf(amax1, shared_max[(1 - group) * 64 + my_row + 8]);
+      enter_staging<kShare>();
+      amax0 = fmaxf(amax0, shared_max[(1 - group) * 64 + row]);
+      amax1 = fmaxf(amax1, shared_max[(1 - group) * 64 + row + 8]);
     } else {
-      meet();
+      enter_staging<kShare>();
     }
     const float step0 = group_scale(amax0), step1 = group_scale(amax1);
     const float inverse0 = reciprocal(step0), inverse1 = reciprocal(step1);
-    const u32 to = s.ring + E::layout.staging + my_row * kPhasedMiddlePitch + piece_at(0, 0) + lane % 4 * 2;
+    const u32 to = s.ring + E::layout.staging + row * kPhasedMiddlePitch + piece_at<kShare>(0, 0) +
+                   lane % 4 * 2;
 #pragma unroll
     for (int j = 0; j < N / 8; ++j) {
       store_shared_2(to + j * 8, pack_e4m3(quantise_divide(gate[4 * j], step0, inverse0),
@@ -143,24 +187,23 @@ struct PhasedConsumer {
                                quantise_divide(gate[4 * j + 3], step1, inverse1)));
     }
     const int h_blocks = a.intermediate / kScaleGroup;
-    if (lane % 4 == 0 && (E::kSplitRows || group == 0)) {
+    if (lane % 4 == 0 && (kShare == Share::kAbove || group == 0)) {
       float* scales = a.middle_scale + static_cast<long long>(it.row0) * h_blocks + it.column;
-      if (my_row < it.rows)
-        scales[static_cast<long long>(my_row) * h_blocks] = __fmul_rn(step0, rows[my_row].gate);
-      if (my_row + 8 < it.rows)
-        scales[static_cast<long long>(my_row + 8) * h_blocks] =
-            __fmul_rn(step1, rows[my_row + 8].gate);
+      if (row < it.rows)
+        scales[static_cast<long long>(row) * h_blocks] = __fmul_rn(step0, rows[row].gate);
+      if (row + 8 < it.rows)
+        scales[static_cast<long long>(row + 8) * h_blocks] = __fmul_rn(step1, rows[row + 8].gate);
     }
-    meet();
-    const int thread = E::kSplitRows ? threadIdx.x % 128 : threadIdx.x - 128, chunk = thread % 8;
-    constexpr int kStep = (E::kSplitRows ? 128 : 256) / 8;
+    meet<kShare>();
+    // Four rows at once: eight lanes have a row's 128 bytes.
+    const Turns mine = turns<kShare>(it);
     unsigned char* middle = a.middle_q + static_cast<long long>(it.row0) * a.intermediate +
-                            it.column * kScaleGroup + chunk * 16;
-    for (int r = first_row + thread / 8; r < min(it.rows, first_row + 64); r += kStep)
+                            it.column * kScaleGroup + lane % 8 * 16;
+    for (int r = mine.first + lane / 8 * mine.step; r < mine.end; r += 4 * mine.step)
       *reinterpret_cast<uint4*>(middle + static_cast<long long>(r) * a.intermediate) =
           *reinterpret_cast<const uint4*>(s.base + E::layout.staging + r * kPhasedMiddlePitch +
-                                          chunk * 16);
-    meet();
+                                          lane % 8 * 16);
+    meet<kShare>();  // before publish()
   }
   // One of the two arrivals of an up item, after everything that this thread saw written.  That is
   // waited for, so the arrival is put off until the next item's first unit is through; unless the
@@ -170,36 +213,57 @@ struct PhasedConsumer {
     unpublished = -1;
   }
 
-  // 256 columns of the tile's rows as bf16, added into the output.
+  // 256 columns of the tile's rows as bf16: into the rows' slots, or added into the output.
+  template <Share kShare>
   __device__ __forceinline__ void finish_down(const PhasedItem& it, const Row* rows,
-                                              const Sums& sum0, const Sums& sum1) const {
-    const u32 staging = s.ring + E::layout.staging;
-    const u32 to = staging +
-                   (first_row + warp * 16 + lane / 8 % 2 * 8 + lane % 8) * kFfnStagingPitch +
+                                              const Sums<kShare>& sum0, const Sums<kShare>& sum1) {
+    enter_staging<kShare>();
+    const u32 to = s.ring + E::layout.staging +
+                   (first_row<kShare>() + warp * 16 + lane / 8 % 2 * 8 + lane % 8) *
+                       kFfnStagingPitch +
                    lane / 16 * 16;
-    bulk_wait_read();
-    meet();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const Sums& sum = i ? sum1 : sum0;
+      const Sums<kShare>& sum = i ? sum1 : sum0;
 #pragma unroll
-      for (int j = 0; j < N / 8; j += 2)
-        store_matrix_x4(to + (piece_at(1, i) + j * 8) * 2, pack_bf16(sum[4 * j], sum[4 * j + 1]),
+      for (int j = 0; j < kColumns<kShare> / 8; j += 2)
+        store_matrix_x4(to + (piece_at<kShare>(1, i) + j * 8) * 2,
+                        pack_bf16(sum[4 * j], sum[4 * j + 1]),
                         pack_bf16(sum[4 * j + 2], sum[4 * j + 3]),
                         pack_bf16(sum[4 * j + 4], sum[4 * j + 5]),
                         pack_bf16(sum[4 * j + 6], sum[4 * j + 7]));
     }
-    fence_proxy_async();
-    meet();
-    const int bytes = min(kFfnUnitCols, a.hidden - it.column * kFfnUnitCols) * 2;
-    const int end = min(it.rows, first_row + 64);
-    constexpr int kWarps = E::kSplitRows ? 4 : 8;
-    const int first = first_row + (E::kSplitRows ? warp : group * 4 + warp);
-    for (int r = first + kWarps * lane; r < end; r += kWarps * 32)
-      bulk_add_bf16(a.output + static_cast<long long>(rows[r].token) * a.hidden +
-                        it.column * kFfnUnitCols,
-                    staging + r * kFfnStagingPitch, bytes);
-    bulk_commit();
+    meet<kShare>();
+    const Turns mine = turns<kShare>(it);
+    const int column = it.column * kFfnUnitCols + lane * 8;
+    if (column >= a.hidden) return;
+    const char* from = s.base + E::layout.staging + lane * 16;
+    if (a.slots) {
+      unsigned short* slot = a.slots + static_cast<long long>(it.row0) * a.hidden + column;
+#pragma unroll 4
+      for (int r = mine.first; r < mine.end; r += mine.step)
+        *reinterpret_cast<uint4*>(slot + static_cast<long long>(r) * a.hidden) =
+            *reinterpret_cast<const uint4*>(from + r * kFfnStagingPitch);
+    } else {
+#pragma unroll 4
+      for (int r = mine.first; r < mine.end; r += mine.step)
+        add_bf16_8(a.output + static_cast<long long>(rows[r].token) * a.hidden + column,
+                   *reinterpret_cast<const uint4*>(from + r * kFfnStagingPitch));
+    }
+  }
+
+  template <Share kShare>
+  __device__ __forceinline__ void work(const PhasedItem& it) {
+    Sums<kShare> sum0, sum1;
+#pragma unroll
+    for (int i = 0; i < kColumns<kShare> / 2; ++i) sum0[i] = sum1[i] = 0.0f;
+    multiply_item<kShare>(it, sum0, sum1);
+    mbarrier_wait(s.rows_full(item.slot), item.phase);
+    const Row* rows = E::rows(s, item.slot);
+    if (it.down)
+      finish_down<kShare>(it, rows, sum0, sum1);
+    else
+      finish_up<kShare>(it, rows, sum0, sum1);
   }
 
   __device__ __forceinline__ void run() {
@@ -209,30 +273,24 @@ struct PhasedConsumer {
       const PhasedItem it = *E::head(s, item.slot);
       if (it.rows == kNoMoreItems || it.down) publish();
       if (it.rows == kNoMoreItems) break;
-      const int units = (it.down ? a.intermediate : a.hidden) / kScaleGroup;
-      if (it.rows <= first_row) {  // nothing for this warpgroup
-        for (int k = 0; k < units; ++k, unit.next()) {
+      if (it.rows == 0) {  // only ever a block's first
+#pragma unroll 1
+        for (int k = 0; k < it.units; ++k, unit.next()) {
           mbarrier_wait(s.full(unit.slot), unit.phase);
           release();
         }
-        publish();
       } else {
-        Sums sum0, sum1;
-#pragma unroll
-        for (int i = 0; i < N / 2; ++i) sum0[i] = sum1[i] = 0.0f;
-        multiply_item(it, units, sum0, sum1);
-        mbarrier_wait(s.rows_full(item.slot), item.phase);
-        const Row* rows = E::rows(s, item.slot);
-        if (it.down)
-          finish_down(it, rows, sum0, sum1);
-        else
-          finish_up(it, rows, sum0, sum1);
+        bool above = false;
+        if constexpr (E::kRows > 64) {
+          above = it.rows > 64;
+          if (above) work<Share::kAbove>(it);
+        }
+        if (!above) work<Share::kBeside>(it);
+        if (!it.down) unpublished = it.tile;
       }
-      if (!it.down) unpublished = it.tile;
       __syncwarp();
       if (lane == 0) mbarrier_arrive(s.item_empty(item.slot));
     }
-    bulk_wait();
   }
 };
 

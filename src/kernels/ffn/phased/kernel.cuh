@@ -2,13 +2,16 @@
 // `ffn`, topology F3: both projections in one persistent launch, one after the other, each with
 // items of its own.  An up item is a row tile times 128 columns of h over all of d, activated and
 // quantised into device memory; a down item is a row tile times 256 columns of the output over all
-// of h, so an output element gets one addition a token-expert pair.  For loads of many rows an
-// expert, where F1's additions (one a slice of h) would take longer than the products.
+// of h, so an output element gets one addition a token-expert pair; or none: in `ordered` mode the
+// rows go to slots, which `combine` sums in a fixed order.  For loads of many rows an expert, where
+// F1's additions (one a slice of h) would take longer than the products.
 //
 // A counter a row tile says how many warpgroups have written their part of its middle rows; whoever
 // gathers rows of a down item waits for all of them.  Items are claimed in order, all up items
 // before all down items, so what is waited for is being worked on: nobody waits in a circle.
-// Weights wait for nothing: a down item's are on their way while its rows are still computed.
+// Weights wait for nothing: a down item's are on their way while its rows are still computed, and
+// the first are asked for before the routing is known, for the item that the block will have if
+// every expert turns out to have one row tile.
 #pragma once
 
 #include "kernels/ffn/phased/consumer.cuh"
@@ -37,7 +40,9 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
   s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
   s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
   s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
+  const PhasedStart start = phased_start(a);
   if (threadIdx.x == 0) {
+    *s.known() = 0;
     for (int i = 0; i < kFfnMaxStages; ++i) {
       mbarrier_init(s.full(i), kFfnGatherThreads + 1);
       mbarrier_init(s.empty(i), kConsumerWarps);
@@ -48,16 +53,20 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
       mbarrier_init(s.rows_full(i), kFfnGatherThreads / 32);
     }
     fence_mbarrier_init();
+    phased_prefill(s, a, maps, start, 0, kFfnAtOnce);
   }
   __syncthreads();
 
   if (threadIdx.x < 128) {
     give_registers<kPhasedProducerRegisters>();
+    if (threadIdx.x == 0) phased_prefill(s, a, maps, start, kFfnAtOnce, kFfnMaxStages);
+    __syncwarp();
     wait_for_dependencies();
+    if (threadIdx.x == 32) *s.known() = 1;
     const int choice = load_cg(&a.state->choice);
     with_phased_entry<kMenu, kEntries>(choice, [&]<class E>() {
       if (threadIdx.x == 0)
-        phased_schedule<E>(s, a, maps);
+        phased_schedule<E>(s, a, maps, start);
       else if (threadIdx.x >= 32)
         phased_gather<E>(s, a);
     });

@@ -7,13 +7,61 @@
 
 namespace ramp {
 
+// What a block asks for before the routing is known.
+struct PhasedStart {
+  int down, expert, column;
+  int units;  // 0: nothing
+};
+
+// Block b's first item is the b-th; the list begins with the first tiles of the experts that are
+// owned, so this is that item if they have rows, and of the down items if no expert has a second
+// tile as well.
+__device__ __forceinline__ PhasedStart phased_start(const FfnArgs& a) {
+  const int up_columns = a.intermediate / kScaleGroup,
+            down_columns = ceil_div(a.hidden, kFfnUnitCols);
+  int index = blockIdx.x;
+  if (index < a.owned_experts * up_columns)
+    return {0, index / up_columns, index % up_columns, min(a.prefill, a.hidden / kScaleGroup)};
+  index -= a.owned_experts * up_columns;
+  if (index < a.owned_experts * down_columns)
+    return {1, index / down_columns, index % down_columns,
+            min(a.prefill_down, a.intermediate / kScaleGroup)};
+  return {0, 0, 0, 0};
+}
+
+// Unit k of an item's weights.
+__device__ __forceinline__ void phased_load(const PhasedShared& s, const FfnMaps& maps, int slot,
+                                            int down, int expert, int column, int k, u64 policy) {
+  const u32 full = s.full(slot), to = s.ring + slot * kFfnUnitBytes;
+  mbarrier_arrive_expect(full, kFfnUnitBytes);
+  if (down)
+    tma_load_3d(to, maps.w2, full, k * kScaleGroup, column * kFfnUnitCols, expert, policy);
+  else
+    tma_load_4d(to, maps.w13, full, k * kScaleGroup, column * kScaleGroup, 0, expert, policy);
+}
+
+// Units [from, to) of it, all but the first kFfnAtOnce at a pace that the memory can hold, so that
+// no queue stands before the few words that the routing is made of.
+__device__ __forceinline__ void phased_prefill(const PhasedShared& s, const FfnArgs& a,
+                                               const FfnMaps& maps, const PhasedStart& start,
+                                               int from, int to) {
+  u64 next = global_ns() + a.pace_ns;
+#pragma unroll 1
+  for (int u = from; u < min(to, start.units); ++u, next += a.pace_ns) {
+    if (from > 0)
+      while (global_ns() < next && !*s.known()) {
+      }
+    phased_load(s, maps, u, start.down, start.expert, start.column, u, policy_evict_first());
+  }
+}
+
 // Item `index`: those of the up projection first, so that a block which waits for another's result
 // waits for an item that somebody works on already.
 template <class E>
 __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, int index) {
   const int up_columns = a.intermediate / kScaleGroup,
             down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = tiles * up_columns;
-  if (index >= up_items + tiles * down_columns) return {0, 0, 0, kNoMoreItems, 0, 0, 0};
+  if (index >= up_items + tiles * down_columns) return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0};
   const int down = index >= up_items, columns = down ? down_columns : up_columns;
   index -= down ? up_items : 0;
   int tile = index / columns, column = index % columns;
@@ -24,13 +72,20 @@ __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, i
     tile = t.z + at % t.w;
     t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
   }
-  return {down, t.x & 0xffff, column, t.x >> 16, t.y, tile, t.w > 1};
+  return {down,
+          t.x & 0xffff,
+          column,
+          t.x >> 16 & 0xff,
+          t.y,
+          tile,
+          t.x & kTileShares,
+          (down ? a.intermediate : a.hidden) / kScaleGroup};
 }
 
 // By one thread.
 template <class E>
 __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const FfnArgs& a,
-                                                const FfnMaps& maps) {
+                                                const FfnMaps& maps, const PhasedStart& start) {
   const int tiles = load_cg(&a.state->tiles);
   // Weights that one row tile reads leave the L2 first; those that several read stay for them.
   const u64 once = policy_evict_first(), again = policy_evict_normal();
@@ -42,30 +97,33 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
   const auto claim = [&] {
     next = (E::config.dynamic ? atomicAdd(&a.state->claim, 1) : next) + blocks;
   };
+  int requested = start.units;  // of the item, already
 #pragma unroll 1
   for (;;) {
-    const PhasedItem it = phased_item<E>(a, tiles, next);
+    PhasedItem it = phased_item<E>(a, tiles, next);
+    const bool dropped = requested > 0 && !(it.rows > 0 && it.down == start.down &&
+                                            it.expert == start.expert && it.column == start.column);
+    if (dropped) {
+      it = {0, 0, 0, 0, 0, 0, 0, requested};
+    } else if (it.rows == 0) {  // the owned tile of an expert without rows
+      claim();
+      continue;
+    }
     mbarrier_wait(s.item_empty(item.slot), item.phase);
     *E::head(s, item.slot) = it;
     mbarrier_arrive(s.item_full(item.slot));
     if (it.rows == kNoMoreItems) break;
     item.next();
-    const int units = (it.down ? a.intermediate : a.hidden) / kScaleGroup;
-    const int claim_at = max(0, units - 2);  // late, but in time for the ring
+    const int claim_at = dropped ? it.units : max(0, it.units - 2);  // late, but in time
     const u64 policy = it.shared ? again : once;
 #pragma unroll 1
-    for (int k = 0; k < units; ++k, unit.next()) {
+    for (int k = 0; k < it.units; ++k, unit.next()) {
       if (k == claim_at) claim();
+      if (k < requested) continue;
       mbarrier_wait(s.empty(unit.slot), unit.phase);
-      const u32 full = s.full(unit.slot), to = E::weights(s, unit.slot);
-      mbarrier_arrive_expect(full, kFfnUnitBytes);
-      if (it.down)
-        tma_load_3d(to, maps.w2, full, k * kScaleGroup, it.column * kFfnUnitCols, it.expert,
-                    policy);
-      else
-        tma_load_4d(to, maps.w13, full, k * kScaleGroup, it.column * kScaleGroup, 0, it.expert,
-                    policy);
+      phased_load(s, maps, unit.slot, it.down, it.expert, it.column, k, policy);
     }
+    requested = 0;
   }
 }
 
@@ -117,14 +175,14 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
     // Gate and up of a 128-block of h, or two 128-blocks of the output; the last may be missing.
     const int weight_block = it.down ? it.column * 2 + scale : scale * h_blocks + it.column;
     const float* weight_scale =
-        scale >= 0 && (!it.down || weight_block < d_blocks)
+        scale >= 0 && it.rows > 0 && (!it.down || weight_block < d_blocks)
             ? (it.down ? a.scale2 : a.scale13) +
                   (static_cast<long long>(it.expert) * (it.down ? d_blocks : 2 * h_blocks) +
                    weight_block) *
                       blocks
             : nullptr;
 #pragma unroll 1
-    for (int k = 0; k < blocks; ++k, unit.next()) {
+    for (int k = 0; k < it.units; ++k, unit.next()) {
       mbarrier_wait(s.empty(unit.slot), unit.phase);
       const u32 to = E::tokens(s, unit.slot);
 #pragma unroll

@@ -12,14 +12,16 @@ struct PhasedItem {
   int down;    // 0: up
   int expert;  // local
   int column;  // 128-block of h, or 256-block of the output
-  int rows;    // of the tile, or kNoMoreItems
+  int rows;    // of the tile, or kNoMoreItems; 0: units to be dropped
   int row0;    // first row, in the order grouped by expert
   int tile;    // index in the list
   int shared;  // whether other row tiles read the same weights
+  int units;   // of 128 columns of d or of h
 };
+static_assert(sizeof(PhasedItem) <= kPhasedHeadBytes);
 
 struct PhasedShared {
-  u32 ring;      // units of weights and rows, on 1,024 bytes
+  u32 ring;      // units of weights, on 1,024 bytes: in one place whichever entry runs
   u32 barriers;  // full, empty, item_full, item_empty, rows_full
   char* base;    // generic address of `ring`
 
@@ -28,17 +30,19 @@ struct PhasedShared {
   __device__ u32 item_full(int i) const { return empty(kFfnMaxStages + i); }
   __device__ u32 item_empty(int i) const { return item_full(kFfnItemSlots + i); }
   __device__ u32 rows_full(int i) const { return item_empty(kFfnItemSlots + i); }
+  // Whether the routing is known: the weights' first copies keep their pace until then.
+  __device__ volatile int* known() const {
+    return reinterpret_cast<volatile int*>(base + static_cast<int>(barriers - ring) +
+                                           (2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8);
+  }
 };
-static_assert((2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8 <= kFfnBarrierBytes);
+static_assert((2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8 + 4 <= kFfnBarrierBytes);
 
 template <FfnConfig kConfig>
 struct PhasedEntry {
   static constexpr FfnConfig config = kConfig;
   static constexpr PhasedLayout layout = phased_layout(kConfig);
   static constexpr int kRows = kConfig.rows;
-  // A warpgroup has 64 rows and all columns, or all 64 rows and half of the columns.
-  static constexpr bool kSplitRows = kRows == 128;
-  static constexpr int kN = kSplitRows ? 128 : 64;  // columns of one of its two accumulators
 
   __device__ static PhasedItem* head(const PhasedShared& s, int i) {
     return reinterpret_cast<PhasedItem*>(s.base + layout.items + i * layout.item_bytes);
@@ -47,14 +51,13 @@ struct PhasedEntry {
     return reinterpret_cast<Row*>(s.base + layout.items + i * layout.item_bytes + kPhasedHeadBytes);
   }
   __device__ static u32 weights(const PhasedShared& s, int slot) {
-    return s.ring + slot * layout.unit;
+    return s.ring + slot * kFfnUnitBytes;
   }
   __device__ static u32 tokens(const PhasedShared& s, int slot) {
-    return weights(s, slot) + kFfnUnitBytes;
+    return s.ring + layout.rows + slot * kRows * kScaleGroup;
   }
   __device__ static int row_scales_at(int slot) { return layout.scales_x + slot * kRows * 4; }
   __device__ static int weight_scales_at(int slot) { return layout.scales_w + slot * 8; }
 };
-static_assert(sizeof(PhasedItem) <= kPhasedHeadBytes);
 
 }  // namespace ramp

@@ -106,6 +106,14 @@ inline void bulk_add_bf16(void* to, u32 from, int bytes) {
     }
   });
 }
+inline void add_bf16_8(void* to, const uint4& v) {
+  if (reinterpret_cast<std::uintptr_t>(to) % 16)
+    emulator::violate("an addition of eight that is not on 16 bytes");
+  u16 addend[8];
+  std::memcpy(addend, &v, sizeof addend);
+  auto* sums = static_cast<u16*>(to);
+  for (int i = 0; i < 8; ++i) sums[i] = to_bf16(from_bf16(sums[i]) + from_bf16(addend[i]));
+}
 inline void bulk_commit() { emulator::reductions_commit(); }
 inline void bulk_wait_read() { emulator::reductions_wait(false); }
 inline void bulk_wait() { emulator::reductions_wait(true); }
