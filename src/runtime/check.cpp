@@ -199,7 +199,7 @@ class Checker {
       if (!whole->batch.gates.empty()) take(part.gates, whole->batch.gates, k);
     }
     const DeviceBatch batch = upload(part);
-    const CallMemory memory = memory_of(layer, part.tokens);
+    CallMemory memory = memory_of(layer, part.tokens);
     memory.output.fill(0xff);
     layer.init_workspace(memory.workspace.ptr(), stream_);
     LayerCall call = call_of(memory, batch, part.tokens, stream_);

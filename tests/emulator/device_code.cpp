@@ -65,12 +65,18 @@ std::vector<Launch> prepare_launches(const PrepareArgs& args, int sms) {
     launch.body = [args, kernel] { kernel(args); };
     return launch;
   };
-  const int runs = pair_runs(args.ready_counts ? args.tokens : args.tokens * args.top_k);
-  const int blocks = prepare_blocks(args.tokens, args.hidden_size, sms, runs);
-  if (runs == 1) return {launch_of("prepare", blocks, ramp_prepare)};
+  const bool ready = args.ready_counts != nullptr;
+  const Selecting selecting = selecting_of(ready ? args.tokens : args.tokens * args.top_k, ready);
+  const int blocks = prepare_blocks(args.tokens, args.hidden_size, sms, selecting);
+  if (selecting.by == SelectBy::kBlock) return {launch_of("prepare", blocks, ramp_prepare)};
+  if (selecting.by == SelectBy::kCluster) {
+    Launch launch = launch_of("cluster", blocks, ramp_prepare_cluster);
+    launch.cluster = kBlocksOfCluster;
+    return {launch};
+  }
   const Launch group = launch_of("group", blocks, ramp_prepare_group);
-  if (args.ready_counts) return {group};
-  return {launch_of("count", runs, ramp_prepare_count), group};
+  if (ready) return {group};
+  return {launch_of("count", selecting.blocks, ramp_prepare_count), group};
 }
 
 Launch combine_launch(const CombineArgs& args, int sms) {

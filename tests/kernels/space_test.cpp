@@ -207,13 +207,14 @@ TEST(SharedMemory, OfTwoPhasesToo) {
     if (c.topology != kF3) continue;
     const std::string label = ffn_label(c);
     const PhasedLayout l = phased_layout(c);
-    EXPECT_EQ(l.unit % 1024, 0) << label;
-    EXPECT_EQ(l.unit, kFfnUnitBytes + c.rows * kScaleGroup) << label;
+    EXPECT_EQ(l.rows % 1024, 0) << label;
+    EXPECT_EQ(l.rows, c.stages * kFfnUnitBytes) << label << ": weights first, in one place for all";
     EXPECT_EQ(l.staging % 16, 0) << label;
     EXPECT_EQ(l.items % 16, 0) << label;
     EXPECT_EQ(l.item_bytes % 16, 0) << label;
     EXPECT_LE(kPhasedMiddlePitch, kFfnStagingPitch) << "activated rows fit where outputs do";
-    const std::pair<int, int> regions[] = {{0, c.stages * l.unit},
+    const std::pair<int, int> regions[] = {{0, c.stages * kFfnUnitBytes},
+                                           {l.rows, c.stages * c.rows * kScaleGroup},
                                            {l.staging, c.rows * kFfnStagingPitch},
                                            {l.scales_x, c.stages * c.rows * 4},
                                            {l.scales_w, c.stages * 2 * 4},

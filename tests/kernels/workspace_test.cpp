@@ -20,15 +20,15 @@ using Region = std::pair<std::size_t, std::size_t>;  // offset, bytes
 std::vector<Region> regions(const LocalShape& s, std::size_t tokens) {
   const Workspace w = workspace_layout(s, static_cast<int>(tokens), {true, true});
   const std::size_t pairs = tokens * s.top_k, experts = s.experts, d = s.hidden, h = s.intermediate;
+  const Selecting selecting = selecting_of(static_cast<int>(pairs), false);
+  const bool by_runs = selecting.by == SelectBy::kRuns;
   return {{w.state, sizeof(LayerState)},
           {w.counts, experts * 4},
           {w.rows, (pairs + kHeadRows) * sizeof(Row)},
           {w.head, experts * kHeadRows * sizeof(Row)},
           {w.tiles, (pairs + experts) * sizeof(Tile)},
-          {w.run_counts, pair_runs(static_cast<int>(pairs)) > 1
-                             ? pair_runs(static_cast<int>(pairs)) * experts * 4
-                             : 0},
-          {w.places, pair_runs(static_cast<int>(pairs)) > 1 ? pairs * 4 : 0},
+          {w.run_counts, by_runs ? selecting.blocks * experts * 4 : 0},
+          {w.places, by_runs ? pairs * 4 : 0},
           {w.rows_scale, tokens * (d / 128) * 4},
           {w.rows_q, tokens * d},
           {w.ready, (pairs + experts) * 4},
@@ -92,22 +92,36 @@ TEST(Workspace, HoldsWhatNoIntCould) {
 }
 
 TEST(PrepareBlocks, OneSelectsAndTheOthersShareTheRows) {
-  EXPECT_EQ(prepare_blocks(1, 2048, 132), 2) << "at least one quantises";
-  EXPECT_EQ(prepare_blocks(4, 2048, 132), 2);
-  EXPECT_EQ(prepare_blocks(5, 2048, 132), 3);
-  EXPECT_EQ(prepare_blocks(128, 2048, 132), 33);
-  EXPECT_EQ(prepare_blocks(1 << 20, 16384, 132), 132) << "no more than the GPU holds";
+  const Selecting one{SelectBy::kBlock, 1};
+  EXPECT_EQ(prepare_blocks(1, 2048, 132, one), 2) << "at least one quantises";
+  EXPECT_EQ(prepare_blocks(4, 2048, 132, one), 2);
+  EXPECT_EQ(prepare_blocks(5, 2048, 132, one), 3);
+  EXPECT_EQ(prepare_blocks(128, 2048, 132, one), 33);
+  EXPECT_EQ(prepare_blocks(1 << 20, 16384, 132, one), 132) << "no more than the GPU holds";
 }
 
 TEST(PrepareBlocks, LargeLoadsHaveABlockARunBesideThose) {
-  EXPECT_EQ(pair_runs(0), 1);
-  EXPECT_EQ(pair_runs(4096), 1);
-  EXPECT_EQ(pair_runs(4097), 5);
-  EXPECT_EQ(pair_runs(8192), 8);
-  EXPECT_EQ(pair_runs(1 << 20), kMostRuns);
-  EXPECT_EQ(prepare_blocks(1024, 2048, 132, 8), 132);
-  EXPECT_EQ(prepare_blocks(128, 2048, 132, 8), 8 + 32);
-  EXPECT_EQ(prepare_blocks(1 << 17, 2048, 16, 48), 49) << "somebody quantises";
+  EXPECT_EQ(selecting_of(0, false).by, SelectBy::kBlock);
+  EXPECT_EQ(selecting_of(kPairsAlone, false).blocks, 1);
+  EXPECT_EQ(selecting_of(kPairsAlone + 1, false).by, SelectBy::kCluster);
+  EXPECT_EQ(selecting_of(kPairsOfCluster, false).blocks, kBlocksOfCluster);
+  EXPECT_EQ(selecting_of(kPairsOfCluster + 1, false).by, SelectBy::kRuns);
+  EXPECT_EQ(selecting_of(kPairsOfCluster + 1, false).blocks, 33);
+  EXPECT_EQ(selecting_of(1 << 20, false).blocks, kMostRuns);
+  EXPECT_EQ(selecting_of(kPairsOfOneBlock, true).by, SelectBy::kBlock);
+  EXPECT_EQ(selecting_of(kPairsOfOneBlock + 1, true).blocks, 5) << "rows, nobody counts them";
+  const Selecting runs{SelectBy::kRuns, 8};
+  EXPECT_EQ(prepare_blocks(1024, 2048, 132, runs), 132);
+  EXPECT_EQ(prepare_blocks(128, 2048, 132, runs), 8 + 32);
+  EXPECT_EQ(prepare_blocks(1 << 17, 2048, 16, {SelectBy::kRuns, 48}), 49) << "somebody quantises";
+}
+
+TEST(PrepareBlocks, AClusterSelectsBesideWholeClusters) {
+  const Selecting cluster{SelectBy::kCluster, kBlocksOfCluster};
+  EXPECT_EQ(prepare_blocks(128, 2048, 132, cluster), 8 + 32);
+  EXPECT_EQ(prepare_blocks(129, 2048, 132, cluster), 8 + 40);
+  EXPECT_EQ(prepare_blocks(4096, 2048, 132, cluster), 128) << "no more than the GPU holds";
+  EXPECT_EQ(prepare_blocks(128, 2048, 12, cluster), 16) << "somebody quantises";
 }
 
 }  // namespace

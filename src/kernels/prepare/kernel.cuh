@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `prepare`: everything between the router and the experts.  Selecting blocks are Algorithm 1; the
 // other blocks quantise the rows and clear the output meanwhile; neither needs the other.  One
-// launch with one selecting block up to kPairsOfOneBlock pairs (select.cuh); beyond, two launches
-// with a block a run of pairs (spread.cuh).
+// launch with one selecting block up to kPairsAlone pairs or one selecting cluster up to
+// kPairsOfCluster (select.cuh); beyond, two launches with a block a run of pairs (spread.cuh).
 #pragma once
 
 #include "kernels/prepare/combine.cuh"
@@ -43,12 +43,74 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
   }
 }
 
+// The same for large loads, where reading a token's ids first costs no latency that anybody waits
+// for: rows of tokens without local pairs, a third of all on eight GPUs at top 8, are not read.  A
+// warp takes 512 columns of a token at a time.
+template <class Meanwhile>
+__device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int block, int blocks,
+                                                    const Meanwhile& meanwhile) {
+  constexpr int kColumns = 512, kHalves = 2;
+  const int lane = threadIdx.x % 32, pieces = ceil_div(a.hidden_size, kColumns);
+  const long long all = static_cast<long long>(a.tokens) * pieces;
+  const long long step = static_cast<long long>(blocks) * kPrepareWarps;
+  long long item = static_cast<long long>(block) * kPrepareWarps + threadIdx.x / 32;
+  // Asked for two items ahead, so that the rows can be asked for one ahead.
+  const auto id_of = [&](long long of) {
+    return a.ids && of < all && lane < a.top_k ? load_cg(a.ids + of / pieces * a.top_k + lane) : -1;
+  };
+  const auto is_wanted = [&](long long of, int id) {
+    PairCounts counted_elsewhere;
+    const bool local = !a.ids || local_expert_of(a, id, counted_elsewhere) >= 0;
+    return __ballot_sync(~0u, local) && of < all;
+  };
+  const auto column_of = [&](long long of, int half) {
+    return static_cast<int>(of % pieces) * kColumns + half * 256 + lane * 8;
+  };
+  const auto load = [&](long long of, bool wanted, int4(&row)[kHalves]) {
+#pragma unroll
+    for (int h = 0; h < kHalves; ++h)
+      row[h] = wanted && column_of(of, h) < a.hidden_size
+                   ? load_cg(reinterpret_cast<const int4*>(
+                         a.hidden + of / pieces * a.hidden_size + column_of(of, h)))
+                   : int4{};
+  };
+  int4 row[kHalves];
+  int id = id_of(item), next_id = id_of(item + step);
+  bool wanted = is_wanted(item, id);
+  load(item, wanted, row);
+  meanwhile();
+  for (; item < all; item += step) {
+    const bool next_wanted = is_wanted(item + step, next_id);
+    next_id = id_of(item + 2 * step);
+    int4 next[kHalves];
+    load(item + step, next_wanted, next);
+#pragma unroll
+    for (int h = 0; h < kHalves; ++h) {
+      const long long at = item / pieces * a.hidden_size + column_of(item, h);
+      const QuantisedEight q = quantise_eight(row[h]);
+      row[h] = next[h];
+      if (column_of(item, h) >= a.hidden_size) continue;
+      if (wanted) {
+        *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
+        if (lane % 16 == 0) a.rows_scale[at / kScaleGroup] = q.scale;
+      }
+      if (!a.position) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
+    }
+    wanted = next_wanted;
+  }
+}
+
 // What the blocks beside the `selecting` ones do, once the router's kernel is complete.
+template <bool kLarge>
 __device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int selecting) {
   const int block = blockIdx.x - selecting, blocks = gridDim.x - selecting;
-  quantise_rows(a, block, blocks, [&] {
+  const auto inspect = [&] {
     inspect_tokens(a, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps);
-  });
+  };
+  if constexpr (kLarge)
+    quantise_local_rows(a, block, blocks, inspect);
+  else
+    quantise_rows(a, block, blocks, inspect);
 }
 
 }  // namespace ramp
@@ -58,10 +120,23 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
   extern __shared__ int prepare_shared[];
   ramp::launch_dependents();
   if (blockIdx.x == 0) {
-    ramp::select(a, prepare_shared);
+    ramp::select<1>(a, 0, prepare_shared);
   } else {
     ramp::wait_for_dependencies();
-    ramp::quantise_and_inspect(a, 1);
+    ramp::quantise_and_inspect<false>(a, 1);
+  }
+}
+
+// In clusters of kBlocksOfCluster, of which the first selects.
+extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prepare_cluster(
+    const __grid_constant__ ramp::PrepareArgs a) {
+  extern __shared__ int prepare_shared[];
+  ramp::launch_dependents();
+  if (blockIdx.x < ramp::kBlocksOfCluster) {
+    ramp::select<ramp::kBlocksOfCluster>(a, blockIdx.x, prepare_shared);
+  } else {
+    ramp::wait_for_dependencies();
+    ramp::quantise_and_inspect<true>(a, ramp::kBlocksOfCluster);
   }
 }
 
@@ -69,7 +144,6 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
 extern "C" __global__ __launch_bounds__(ramp::kCombineThreads, 3) void ramp_combine(
     const __grid_constant__ ramp::CombineArgs a) {
   ramp::launch_dependents();
-  ramp::wait_for_dependencies();
   ramp::combine(a);
 }
 
@@ -84,14 +158,16 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
 extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prepare_group(
     const __grid_constant__ ramp::PrepareArgs a) {
   extern __shared__ int prepare_shared[];
-  const int runs = ramp::pair_runs(a.ready_counts ? a.tokens : a.tokens * a.top_k);
+  const int runs = ramp::selecting_of(a.ready_counts ? a.tokens : a.tokens * a.top_k,
+                                      a.ready_counts != nullptr)
+                       .blocks;
   ramp::launch_dependents();
   if (static_cast<int>(blockIdx.x) < runs) {
     ramp::group_run(a, blockIdx.x, runs, prepare_shared);
   } else {
     // The count kernel let this one start when the router's was complete; the rows need no more.
     if (a.ready_counts) ramp::wait_for_dependencies();
-    ramp::quantise_and_inspect(a, runs);
+    ramp::quantise_and_inspect<true>(a, runs);
     ramp::wait_for_dependencies();
   }
 }

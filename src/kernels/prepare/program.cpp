@@ -8,13 +8,13 @@
 
 #include "base/error.hpp"
 #include "kernels/device_code.hpp"
-#include "kernels/prepare/runs.h"
 #include "kernels/prepare/state.h"
 
 namespace ramp {
 namespace {
 
 constexpr const char* kKernelName = "ramp_prepare";
+constexpr const char* kClusterName = "ramp_prepare_cluster";
 constexpr const char* kCountName = "ramp_prepare_count";
 constexpr const char* kGroupName = "ramp_prepare_group";
 constexpr const char* kCombineName = "ramp_combine";
@@ -41,29 +41,34 @@ gpu::CompileRequest prepare_request() {
   return device_request("prepare", source + "};\n");
 }
 
-int prepare_blocks(int tokens, int hidden, int sms, int selecting) {
+int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting) {
   const long long elements = static_cast<long long>(tokens) * hidden;
   const long long quantise = (elements + kElementsOfBlock - 1) / kElementsOfBlock;
-  return selecting +
-         static_cast<int>(std::clamp<long long>(quantise, 1, std::max(1, sms - selecting)));
+  const int blocks =
+      selecting.blocks +
+      static_cast<int>(std::clamp<long long>(quantise, 1, std::max(1, sms - selecting.blocks)));
+  if (selecting.by != SelectBy::kCluster) return blocks;
+  const int clusters = std::min(ceil_div(blocks, kBlocksOfCluster), sms / kBlocksOfCluster);
+  return std::max(2, clusters) * kBlocksOfCluster;
 }
 
 void require_clean_prepare(const gpu::Cubin& cubin) {
-  for (const char* kernel : {kKernelName, kCountName, kGroupName})
+  for (const char* kernel : {kKernelName, kClusterName, kCountName, kGroupName})
     require_clean(cubin, "prepare", kernel, kRegisters);
   require_clean(cubin, "prepare", kCombineName, kCombineRegisters);
 }
 
 int combine_blocks(int tokens, int hidden, int sms) {
-  constexpr int kBlocksOfSm = 8, kThreads = 256, kColumns = 8;
-  const long long threads = static_cast<long long>(tokens) * (hidden / kColumns);
+  constexpr int kBlocksOfSm = 8, kWarps = 8, kColumns = 512;
+  const long long pieces = static_cast<long long>(tokens) * ((hidden + kColumns - 1) / kColumns);
   return static_cast<int>(
-      std::clamp<long long>((threads + kThreads - 1) / kThreads, 1, sms * kBlocksOfSm));
+      std::clamp<long long>((pieces + kWarps - 1) / kWarps, 1, sms * kBlocksOfSm));
 }
 
 PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
     : module_((require_clean_prepare(cubin), cubin.bytes), "prepare"),
       kernel_(module_.kernel(kKernelName)),
+      cluster_(module_.kernel(kClusterName)),
       count_(module_.kernel(kCountName)),
       group_(module_.kernel(kGroupName)),
       combine_(module_.kernel(kCombineName)) {
@@ -77,12 +82,13 @@ PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
   threads_ = launch[0];
   combine_threads_ = launch[1];
   bytes_of_expert_.assign(launch.begin() + 2, launch.end());
-  for (gpu::Kernel* kernel : {&kernel_, &count_, &group_})
+  for (gpu::Kernel* kernel : {&kernel_, &cluster_, &count_, &group_})
     kernel->set_max_dynamic_smem(kMaxLocalExperts * bytes_of_expert_.back());
 }
 
 void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stream) const {
-  const int runs = pair_runs(args.ready_counts ? args.tokens : args.tokens * args.top_k);
+  const bool ready = args.ready_counts != nullptr;
+  const Selecting selecting = selecting_of(ready ? args.tokens : args.tokens * args.top_k, ready);
   const auto config_of = [&](int blocks) {
     gpu::LaunchConfig config;
     config.grid[0] = static_cast<unsigned>(blocks);
@@ -93,14 +99,18 @@ void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stre
     config.programmatic = true;
     return config;
   };
-  const gpu::LaunchConfig last =
-      config_of(prepare_blocks(args.tokens, args.hidden_size, sms, runs));
-  if (runs == 1) {
-    kernel_(last, args);
-    return;
+  gpu::LaunchConfig last =
+      config_of(prepare_blocks(args.tokens, args.hidden_size, sms, selecting));
+  switch (selecting.by) {
+    case SelectBy::kBlock: kernel_(last, args); break;
+    case SelectBy::kCluster:
+      last.cluster = kBlocksOfCluster;
+      cluster_(last, args);
+      break;
+    case SelectBy::kRuns:
+      if (!ready) count_(config_of(selecting.blocks), args);
+      group_(last, args);
   }
-  if (!args.ready_counts) count_(config_of(runs), args);
-  group_(last, args);
 }
 
 void PrepareProgram::launch_combine(const CombineArgs& args, int sms, gpu::CUstream stream) const {

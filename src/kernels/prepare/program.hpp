@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels around `ffn`, from source to launch: `prepare` (Algorithm 1 and the quantiser), one
-// launch up to kPairsOfOneBlock pairs, two beyond, and `combine` of `ordered` mode.  They do not
+// launch up to kPairsOfCluster pairs, two beyond, and `combine` of `ordered` mode.  They do not
 // depend on a menu or a shape: both are arguments.
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "gpu/compiler.hpp"
 #include "gpu/module.hpp"
+#include "kernels/prepare/runs.h"
 
 namespace ramp {
 
@@ -20,10 +21,10 @@ gpu::CompileRequest prepare_request();
 // Throws Error when the code is not as fast as written.
 void require_clean_prepare(const gpu::Cubin& cubin);
 
-// Blocks of the launch that quantises: `selecting` (pair_runs) that select, the others quantise
-// 8,192 elements each or share them.
-int prepare_blocks(int tokens, int hidden, int sms, int selecting = 1);
-// Blocks of `combine`: a thread has eight columns of a token, or several times eight.
+// Blocks of the launch that quantises: some that select, the others quantise 8,192 elements each
+// or share them; whole clusters where a cluster selects.
+int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting);
+// Blocks of `combine`: a warp takes 512 columns of a token at a time.
 int combine_blocks(int tokens, int hidden, int sms);
 
 // Loaded into the context that was current when it was made.
@@ -37,8 +38,8 @@ class PrepareProgram {
   int threads_ = 0, combine_threads_ = 0;
   std::vector<int> bytes_of_expert_;  // dynamic shared memory, by the menu's entries less one
   gpu::Module module_;
-  gpu::Kernel kernel_;         // all of it, for loads that one block selects from
-  gpu::Kernel count_, group_;  // the others
+  gpu::Kernel kernel_, cluster_;  // all of it, where one block or one cluster selects
+  gpu::Kernel count_, group_;     // the others
   gpu::Kernel combine_;
 };
 

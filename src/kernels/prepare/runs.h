@@ -7,21 +7,32 @@
 
 namespace ramp {
 
-// What one block keeps in registers, and so counts and groups without reading it twice.  Up to here
-// a single block is quickest: nobody has to be told anything.
+// What one block keeps in registers, and so counts and groups without reading it twice.
 constexpr int kPairsOfOneBlock = 4096;
+// Up to here a single block is quickest: nobody has to be told anything.
+constexpr int kPairsAlone = 1024;
+// Up to here the blocks of one cluster share the pairs, and tell each other their counts.
+constexpr int kBlocksOfCluster = 8;
+constexpr int kPairsOfCluster = kBlocksOfCluster * kPairsOfOneBlock;
 
-// Beyond, a run of pairs a block.  Runs are short, because a block's time grows by 0.6 us or more
-// for each 1,024 pairs, and at most so many that 80 blocks of an H200 still quantise: at 40 KB in
-// 0.65 us each they keep its memory busy.
+// Beyond, a run of pairs a block, in two launches.  Runs are short, because a block's time grows by
+// 0.6 us or more for each 1,024 pairs, and at most so many that 80 blocks of an H200 still
+// quantise: at 40 KB in 0.65 us each they keep its memory busy.
 constexpr int kPairsOfRun = 1024;
 constexpr int kMostRuns = 48;
 
-// Runs of a load of so many pairs (or rows, where the counts are ready); 1: one block does it all.
-RAMP_HD constexpr int pair_runs(int pairs) {
-  if (pairs <= kPairsOfOneBlock) return 1;
+enum class SelectBy { kBlock, kCluster, kRuns };
+struct Selecting {
+  SelectBy by;
+  int blocks;
+};
+
+// Of a load of so many pairs; or of so many rows whose counts are ready, which nobody has to count.
+RAMP_HD constexpr Selecting selecting_of(int pairs, bool ready_counts) {
+  if (pairs <= (ready_counts ? kPairsOfOneBlock : kPairsAlone)) return {SelectBy::kBlock, 1};
+  if (!ready_counts && pairs <= kPairsOfCluster) return {SelectBy::kCluster, kBlocksOfCluster};
   const int runs = ceil_div(pairs, kPairsOfRun);
-  return runs < kMostRuns ? runs : kMostRuns;
+  return {SelectBy::kRuns, runs < kMostRuns ? runs : kMostRuns};
 }
 
 }  // namespace ramp

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Algorithm 1 by one block, for loads whose pairs it keeps in registers (runs.h): counts the tokens
-// of each local expert, evaluates Eq. 3 for every entry of the menu, picks, and groups tokens and
-// tiles.
+// Algorithm 1 by one block, or by a cluster, for loads whose pairs they keep in registers (runs.h):
+// counts the tokens of each local expert, evaluates Eq. 3 for every entry of the menu, picks, and
+// groups tokens and tiles.
 //
 // Ranks inside an expert are stable (a row's place follows its pair's index): a warp owns a
 // contiguous run of pairs and counts for itself, and the warps' counts are summed in order.  No
-// atomics, so every run groups alike.
+// atomics, so every run groups alike.  The blocks of a cluster own runs one behind the other, tell
+// each other their counts through distributed shared memory, and each evaluates the whole menu: to
+// ask another would cost more.
 #pragma once
 
 #include "kernels/prepare/routing.cuh"
@@ -20,11 +22,12 @@ constexpr int kPairsInRegisters = kPairsOfOneBlock / kPrepareThreads;  // a lane
 // Counters of an expert, one a warp; the odd pitch spreads the experts over the banks.
 constexpr int kCounterPitch = kPrepareWarps + 1;
 
-// Dynamic shared memory of block 0: per expert the warps' counters, their sums over the warps
-// before, the count, the base and every entry's tile base.  The kernels for large loads need less
-// and get the same, so that an SM's split into L1 and shared memory stays what it is.
+// Dynamic shared memory of a selecting block: per expert the warps' counters, their sums over the
+// warps before, the count, the base, every entry's tile base, the counts of a cluster's blocks and
+// the sum of those before this one.  All kernels get the same, so that an SM's split into L1 and
+// shared memory stays what it is.
 RAMP_HD constexpr int prepare_shared_bytes(int local_experts, int entries) {
-  return (kCounterPitch + kPrepareWarps + 2 + entries) * local_experts * 4;
+  return (kCounterPitch + kPrepareWarps + 2 + entries + kBlocksOfCluster + 1) * local_experts * 4;
 }
 
 // Adds this warp's pairs to its counters; returns the place among those before it in the warp
@@ -146,7 +149,9 @@ __device__ __forceinline__ void write_tiles(const PrepareArgs& a, int choice, co
 // The path of a small load is a chain of latencies, so what does not depend on the routing is
 // fetched before the wait, and the router's weights come with the ids although they are needed
 // last.
-__device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
+// Block `block` of kBlocks, which are a cluster if there are several.
+template <int kBlocks>
+__device__ __forceinline__ void select(const PrepareArgs& a, int block, int* shared) {
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
   const int experts = a.local_experts;
   int* counters = shared;                            // [experts][kCounterPitch]
@@ -154,19 +159,24 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
   int* count = before + kPrepareWarps * experts;     // [experts]
   int* base = count + experts;                       // [experts]
   int* tile_base = base + experts;                   // [entries][experts]
+  int* told = tile_base + a.menu.entries * experts;  // [blocks][experts] their counts
+  int* rows_before = told + kBlocksOfCluster * experts;  // [experts] of the blocks before
   __shared__ float cost[kMaxMenu];
   __shared__ int tiles[kMaxMenu];
   __shared__ int total;
   __shared__ int skipped_sum[3];
 
   const int pairs = a.ids ? a.tokens * a.top_k : 0;
-  const int run = round_up(ceil_div(pairs, kPrepareWarps), 32);  // pairs of a warp
-  const int begin = warp * run, rounds = run / 32;
+  const int run = round_up(ceil_div(pairs, kPrepareWarps * kBlocks), 32);  // pairs of a warp
+  const int begin = (block * kPrepareWarps + warp) * run, rounds = run / 32;
   const MenuEntry entry = a.menu.entry[min(warp, a.menu.entries - 1)];
 
   for (int i = tid; i < kCounterPitch * experts; i += kPrepareThreads) counters[i] = 0;
   if (tid < 3) skipped_sum[tid] = 0;
-  __syncthreads();
+  if constexpr (kBlocks > 1)
+    cluster_sync();  // nobody tells a block that has not started
+  else
+    __syncthreads();
   wait_for_dependencies();
 
   int expert[kPairsInRegisters], rank[kPairsInRegisters];
@@ -185,29 +195,52 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
   sum_skipped(skipped, skipped_sum, lane);
   __syncthreads();
 
-  // n_e of expert e0 + lane; with pairs it is summed by every warp that needs it, which is faster
-  // than to meet once more.
-  const auto count_of = [&](int e, int& rows_before) {
+  const auto sum_of_warps = [&](int e) {
     int n = 0;
-    if (e < experts && a.ready_counts) n = max(0, load_cg(a.ready_counts + e));
-    if (e < experts && !a.ready_counts)
 #pragma unroll
-      for (int w = 0; w < kPrepareWarps; ++w) n += counters[e * kCounterPitch + w];
-    return a.ready_counts ? cut_to_tokens(a, n, rows_before, lane) : n;
+    for (int w = 0; w < kPrepareWarps; ++w) n += counters[e * kCounterPitch + w];
+    return n;
+  };
+  if constexpr (kBlocks > 1) {
+    for (int i = tid; i < kBlocks * experts; i += kPrepareThreads) {
+      const int e = i % experts;
+      store_cluster_4(map_to_rank(smem_u32(told + block * experts + e), i / experts),
+                      sum_of_warps(e));
+    }
+    cluster_sync();
+  }
+  // n_e of expert e0 + lane; of one block's pairs it is summed by every warp that needs it, which is
+  // faster than to meet once more.
+  const auto count_of = [&](int e, int& kept) {
+    int n = 0;
+    if (e < experts && a.ready_counts) {
+      n = max(0, load_cg(a.ready_counts + e));
+    } else if (e < experts) {
+      if constexpr (kBlocks == 1)
+        n = sum_of_warps(e);
+      else
+#pragma unroll
+        for (int b = 0; b < kBlocks; ++b) n += told[b * experts + e];
+    }
+    return a.ready_counts ? cut_to_tokens(a, n, kept, lane) : n;
   };
   if (warp < a.menu.entries) {
-    int rows_before = 0;
+    int kept = 0;
     evaluate_entry_and_tiles(
-        a, entry, lane, [&](int e) { return count_of(e, rows_before); }, tile_base + warp * experts,
+        a, entry, lane, [&](int e) { return count_of(e, kept); }, tile_base + warp * experts,
         cost + warp, tiles + warp);
   } else if (warp == kPrepareWarps - 1) {
-    int rows = 0, rows_before = 0;
+    int rows = 0, kept = 0;
     for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, n = count_of(e, rows_before);
+      const int e = e0 + lane, n = count_of(e, kept);
       const int upto = inclusive_scan(n, lane);
       if (e < experts) {
         base[e] = rows + upto - n;
-        count[e] = a.counts[e] = n;
+        count[e] = n;
+        if (kBlocks == 1 || block == 0) a.counts[e] = n;
+        int others = 0;
+        for (int b = 0; b < (kBlocks > 1 ? block : 0); ++b) others += told[b * experts + e];
+        rows_before[e] = others;
       }
       rows += __shfl_sync(~0u, upto, 31);
     }
@@ -223,7 +256,8 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
 
   const int choice = a.forced >= 0 ? a.forced : cheapest(cost, a.menu.entries);
   if (tid == 0) {
-    write_state(a, choice, tiles_ahead(a, choice) + tiles[choice], total);
+    if (kBlocks == 1 || block == 0)
+      write_state(a, choice, tiles_ahead(a, choice) + tiles[choice], total);
     count_skipped(a, skipped_sum);
   }
 
@@ -237,7 +271,9 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
     for (int r = 0; r < kPairsInRegisters; ++r) {
       const int e = expert[r];
       if (r < rounds && e >= 0)
-        expert[r] = place_row(a, e, base[e], before[e * kPrepareWarps + warp] + rank[r],
+        expert[r] = place_row(a, e, base[e],
+                              (kBlocks > 1 ? rows_before[e] : 0) +
+                                  before[e * kPrepareWarps + warp] + rank[r],
                               Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
     }
     if (a.position)
@@ -245,7 +281,7 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int* shared) {
       for (int r = 0; r < kPairsInRegisters; ++r)
         if (const int i = begin + r * 32 + lane; r < rounds && i < pairs) a.position[i] = expert[r];
   }
-  write_tiles(a, choice, count, base, tile_base + choice * experts, 0, 1);
+  write_tiles(a, choice, count, base, tile_base + choice * experts, block, kBlocks);
 }
 
 }  // namespace ramp

@@ -68,7 +68,7 @@ struct PrepareArgs {
   int owned_experts;
   int forced;  // an entry, or -1 to choose
   Menu menu;
-  unsigned char* rows_q;   // [tokens, hidden] e4m3
+  unsigned char* rows_q;   // [tokens, hidden] e4m3; of tokens without local pairs: maybe not
   float* rows_scale;       // [tokens, hidden / 128]
   unsigned short* output;  // [tokens, hidden] bf16, zeroed here unless `position` is there
   LayerState* state;

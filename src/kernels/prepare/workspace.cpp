@@ -22,8 +22,9 @@ Workspace workspace_layout(const LocalShape& shape, int tokens, WorkspaceParts p
   w.rows = place((pairs + kHeadRows) * sizeof(Row));
   w.head = place(experts * kHeadRows * sizeof(Row));
   w.tiles = place((pairs + experts) * sizeof(Tile));
-  // None where one block selects.
-  const std::size_t runs = pair_runs(tokens * shape.top_k), several = runs > 1 ? 1 : 0;
+  // None where a block or a cluster selects.
+  const Selecting selecting = selecting_of(tokens * shape.top_k, false);
+  const std::size_t runs = selecting.blocks, several = selecting.by == SelectBy::kRuns ? 1 : 0;
   w.run_counts = place(several * runs * experts * sizeof(int));
   w.places = place(several * pairs * sizeof(int));
   w.rows_scale = place(all_tokens * (hidden / kScaleGroup) * sizeof(float));

@@ -33,7 +33,7 @@ template <auto& kMenu, int kEntries>
 __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w13,
                                            const TensorMap* w2) {
   extern __shared__ char dynamic_shared[];
-  launch_dependents();
+  if (!a.slots) launch_dependents();
   const FfnMaps maps{w13, w2};
 
   PhasedShared s;
@@ -63,6 +63,7 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
     __syncwarp();
     wait_for_dependencies();
     if (threadIdx.x == 32) *s.known() = 1;
+    if (a.slots) launch_dependents();  // `combine` relies on `prepare` being complete
     const int choice = load_cg(&a.state->choice);
     with_phased_entry<kMenu, kEntries>(choice, [&]<class E>() {
       if (threadIdx.x == 0)
