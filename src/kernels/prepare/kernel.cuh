@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/prepare/combine.cuh"
+#include "kernels/prepare/pieces.cuh"
 #include "kernels/prepare/rows.cuh"
 #include "kernels/prepare/select.cuh"
 #include "kernels/prepare/spread.cuh"
@@ -44,59 +45,58 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
 }
 
 // The same for large loads, where reading a token's ids first costs no latency that anybody waits
-// for: rows of tokens without local pairs, a third of all on eight GPUs at top 8, are not read.  A
-// warp takes 512 columns of a token at a time.
+// for: rows of tokens without local pairs, a third of all on eight GPUs at top 8, are not read.
 template <class Meanwhile>
 __device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int block, int blocks,
                                                     const Meanwhile& meanwhile) {
-  constexpr int kColumns = 512, kHalves = 2;
-  const int lane = threadIdx.x % 32, pieces = ceil_div(a.hidden_size, kColumns);
-  const long long all = static_cast<long long>(a.tokens) * pieces;
-  const long long step = static_cast<long long>(blocks) * kPrepareWarps;
-  long long item = static_cast<long long>(block) * kPrepareWarps + threadIdx.x / 32;
-  // Asked for two items ahead, so that the rows can be asked for one ahead.
-  const auto id_of = [&](long long of) {
-    return a.ids && of < all && lane < a.top_k ? load_cg(a.ids + of / pieces * a.top_k + lane) : -1;
+  const int lane = threadIdx.x % 32;
+  // Asked for two pieces ahead, so that the rows can be asked for one ahead.
+  const auto id_of = [&](const RowPiece& p) {
+    return a.ids && p.token < a.tokens && lane < a.top_k
+               ? load_cg(a.ids + static_cast<long long>(p.token) * a.top_k + lane)
+               : -1;
   };
-  const auto is_wanted = [&](long long of, int id) {
+  const auto is_wanted = [&](const RowPiece& p, int id) {
     PairCounts counted_elsewhere;
     const bool local = !a.ids || local_expert_of(a, id, counted_elsewhere) >= 0;
-    return __ballot_sync(~0u, local) && of < all;
+    return __ballot_sync(~0u, local) && p.token < a.tokens;
   };
-  const auto column_of = [&](long long of, int half) {
-    return static_cast<int>(of % pieces) * kColumns + half * 256 + lane * 8;
-  };
-  const auto load = [&](long long of, bool wanted, int4(&row)[kHalves]) {
+  const auto load = [&](const RowPiece& p, bool wanted, int4(&row)[kPieceHalves]) {
+    const unsigned short* from = a.hidden + static_cast<long long>(p.token) * a.hidden_size;
 #pragma unroll
-    for (int h = 0; h < kHalves; ++h)
-      row[h] = wanted && column_of(of, h) < a.hidden_size
-                   ? load_cg(reinterpret_cast<const int4*>(
-                         a.hidden + of / pieces * a.hidden_size + column_of(of, h)))
+    for (int h = 0; h < kPieceHalves; ++h)
+      row[h] = wanted && p.column(h) < a.hidden_size
+                   ? load_cg(reinterpret_cast<const int4*>(from + p.column(h)))
                    : int4{};
   };
-  int4 row[kHalves];
-  int id = id_of(item), next_id = id_of(item + step);
-  bool wanted = is_wanted(item, id);
-  load(item, wanted, row);
+  RowPiece now(a.hidden_size, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps),
+      then = now.next();
+  int4 row[kPieceHalves];
+  int id = id_of(now), next_id = id_of(then);
+  bool wanted = is_wanted(now, id);
+  load(now, wanted, row);
   meanwhile();
-  for (; item < all; item += step) {
-    const bool next_wanted = is_wanted(item + step, next_id);
-    next_id = id_of(item + 2 * step);
-    int4 next[kHalves];
-    load(item + step, next_wanted, next);
+  while (now.token < a.tokens) {
+    const bool next_wanted = is_wanted(then, next_id);
+    const RowPiece later = then.next();
+    next_id = id_of(later);
+    int4 next[kPieceHalves];
+    load(then, next_wanted, next);
+    const long long begin = static_cast<long long>(now.token) * a.hidden_size;
 #pragma unroll
-    for (int h = 0; h < kHalves; ++h) {
-      const long long at = item / pieces * a.hidden_size + column_of(item, h);
-      const QuantisedEight q = quantise_eight(row[h]);
-      row[h] = next[h];
-      if (column_of(item, h) >= a.hidden_size) continue;
-      if (wanted) {
-        *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
-        if (lane % 16 == 0) a.rows_scale[at / kScaleGroup] = q.scale;
+    for (int h = 0; h < kPieceHalves; ++h) {
+      const long long at = begin + now.column(h);
+      const bool inside = now.column(h) < a.hidden_size;
+      if (wanted) {  // the same in the whole warp
+        const QuantisedEight q = quantise_eight(row[h]);
+        if (inside) *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
+        if (inside && lane % 16 == 0) a.rows_scale[at / kScaleGroup] = q.scale;
       }
-      if (!a.position) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
+      if (inside && !a.position) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
+      row[h] = next[h];
     }
     wanted = next_wanted;
+    now = then, then = later;
   }
 }
 

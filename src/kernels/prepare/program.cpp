@@ -59,7 +59,7 @@ void require_clean_prepare(const gpu::Cubin& cubin) {
 }
 
 int combine_blocks(int tokens, int hidden, int sms) {
-  constexpr int kBlocksOfSm = 8, kWarps = 8, kColumns = 512;
+  constexpr int kBlocksOfSm = 8, kWarps = 8, kColumns = 512;  // pieces.cuh
   const long long pieces = static_cast<long long>(tokens) * ((hidden + kColumns - 1) / kColumns);
   return static_cast<int>(
       std::clamp<long long>((pieces + kWarps - 1) / kWarps, 1, sms * kBlocksOfSm));
