@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <unordered_map>
@@ -16,6 +19,7 @@
 #include "base/build.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
+#include "choice/sizes.hpp"
 
 namespace ramp {
 namespace {
@@ -26,7 +30,10 @@ constexpr int kRetakes = 3;  // of throttled samples, before a cell is left for 
 constexpr std::size_t kBlameMachine =
     3;                      // failures before anything worked: not the configurations' fault
 constexpr int kPauses = 3;  // when a whole batch came throttled
-constexpr double kFirstGuess = 0.0002;   // s a sample takes, until the first batch says
+constexpr double kFirstGuess = 0.0002;  // s a sample takes, until the first batch says
+// The first anchors take the configurations in so many slices, so that a budget too short for all
+// of them has timed a choice of them on every range of sizes.
+constexpr std::size_t kSlices = 4;
 constexpr std::size_t kMaxBatch = 8192;  // cells
 
 struct Work {
@@ -53,6 +60,38 @@ struct Taking {
   }
 };
 
+// Seconds a sample takes, by the size of its load: large loads take a hundred times as long as
+// small ones, and a batch that was reckoned by the others' mean would overrun its share of the
+// budget.
+class Pace {
+ public:
+  bool knows(int pairs) const { return s_[bucket(pairs)] > 0; }
+  double sample_s(int pairs) const {
+    const std::size_t at = bucket(pairs);
+    for (std::size_t away = 0; away < s_.size(); ++away) {
+      if (at + away < s_.size() && s_[at + away] > 0) return s_[at + away];
+      if (at >= away && s_[at - away] > 0) return s_[at - away];
+    }
+    return kFirstGuess;
+  }
+  // samples[pairs of a load]: how many of a batch that took `spent` seconds.
+  void learn(const std::map<int, double>& samples, double spent) {
+    double expected = 0;
+    for (const auto& [pairs, n] : samples) expected += n * sample_s(pairs);
+    for (const auto& [pairs, n] : samples) {
+      const double seen = sample_s(pairs) * spent / expected;
+      double& s = s_[bucket(pairs)];
+      s = s > 0 ? 0.7 * s + 0.3 * seen : seen;
+    }
+  }
+
+ private:
+  static std::size_t bucket(int pairs) {
+    return static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(pairs)));
+  }
+  std::array<double, 33> s_{};
+};
+
 std::string options_text(const CampaignOptions& o) {
   return fmt::format("seed {}, anchors {}, margin {}, random share {}, rounds {} to {}, spread {}",
                      o.plan.seed, o.plan.anchors, o.plan.margin, o.plan.random_share, o.rounds,
@@ -69,7 +108,10 @@ class Campaign {
         options_(options),
         events_(events),
         interrupted_(interrupted),
-        timer_(spawn, workload_.shape, options.worker, interrupted) {}
+        timer_(spawn, workload_.shape, options.worker, interrupted) {
+    for (const auto& load : workload_.loads)
+      pairs_of_.push_back(std::accumulate(load.begin(), load.end(), 0));
+  }
 
   CampaignReport run() {
     begin();
@@ -213,76 +255,153 @@ class Campaign {
   bool measure_all() {
     const std::vector<int> anchors = choose_anchors(workload_, options_.plan);
     report_.anchors = static_cast<int>(anchors.size());
-    const std::vector<std::string> ok = labels_with(ConfigStatus::kOk);
-    std::vector<Work> work;
-    for (int load : anchors)
-      for (const std::string& label : ok) work.push_back({label, load});
+    range_of_load_ = ranges_of_loads(workload_);
+    const std::vector<std::string> ok = spread_labels();
     const auto loads = static_cast<long long>(workload_.loads.size());
     // Until the anchors are measured nobody knows the contenders; half is a usual share.
-    planned_ = static_cast<long long>(work.size()) +
+    planned_ = static_cast<long long>(anchors.size() * ok.size()) +
                static_cast<long long>(0.5 * static_cast<double>(ok.size()) *
                                       static_cast<double>(loads - report_.anchors));
     const std::string budget =
         options_.minutes > 0 ? fmt::format("{:g} minutes", options_.minutes) : "no limit";
     note(
-        fmt::format("plan: {} anchor loads on every configuration, then contenders on all loads, "
-                    "then a random {:.0f} % of the rest; budget {}",
+        fmt::format("plan: {} anchor loads on every configuration, one of each size first, then "
+                    "contenders on all loads, then a random {:.0f} % of the rest; budget {}",
                     anchors.size(), 100 * options_.plan.random_share, budget));
+    return measure_anchors(anchor_turns(workload_, anchors), ok) && measure_rest(anchors, ok);
+  }
+
+  // Those that are right, so that any few of the first are of every kind.
+  std::vector<std::string> spread_labels() const {
+    std::vector<Candidate> candidates;
+    for (const std::string& label : labels_with(ConfigStatus::kOk))
+      for (const TimedConfig& config : configs_)
+        if (config.candidate.label == label) candidates.push_back(config.candidate);
+    std::vector<std::string> labels;
+    for (int c : order_configs(candidates))
+      labels.push_back(candidates[static_cast<std::size_t>(c)].label);
+    return labels;
+  }
+
+  // A turn is a load of every range of sizes.  From the second on, what was beaten in a range is
+  // put off there until everything that may win is known; what is put off follows from the times of
+  // the turns before, so a run that is resumed puts off the same.
+  bool measure_anchors(const std::vector<std::vector<int>>& turns,
+                       const std::vector<std::string>& ok) {
+    std::vector<Work> work;
+    for (std::size_t slice = 0; slice < kSlices; ++slice)
+      for (int load : turns.front())
+        for (std::size_t c = slice * ok.size() / kSlices; c < (slice + 1) * ok.size() / kSlices;
+             ++c)
+          work.push_back({ok[c], load});
     if (!measure("anchors", work)) return false;
-    return measure_rest(anchors, ok);
+    std::vector<int> seen = turns.front();
+    for (std::size_t turn = 1; turn < turns.size(); ++turn) {
+      const AnchorTimes times = times_on(seen);
+      work.clear();
+      for (int load : turns[turn]) {
+        const std::set<std::string> beaten = named(times, choose_beaten(of_range(times, load)));
+        for (const std::string& label : ok)
+          if (beaten.count(label))
+            put_off_.emplace(label, load);
+          else
+            work.push_back({label, load});
+      }
+      if (!measure("anchors", work)) return false;
+      seen.insert(seen.end(), turns[turn].begin(), turns[turn].end());
+    }
+    return true;
   }
 
   bool measure_rest(const std::vector<int>& anchors, const std::vector<std::string>& ok) {
-    const std::set<std::string> contenders = contenders_of(anchors);
+    const AnchorTimes times = times_on(anchors);
+    const std::set<std::string> contenders =
+        named(times, choose_contenders(times.us, options_.plan.margin));
     report_.contenders = static_cast<int>(contenders.size());
-    const std::vector<int> order = order_loads(workload_);
+
+    // The least that menus by size need: whole passes of every range on what may win there.
+    std::vector<Work> covering, contending, drawn;
+    std::map<int, std::set<std::string>> of_size;
+    for (int load : covering_loads(workload_)) {
+      const int range = range_of_load_[static_cast<std::size_t>(load)];
+      if (!of_size.count(range))
+        of_size[range] =
+            named(times, choose_contenders(of_range(times, load), options_.plan.margin));
+      // Of a range without an anchor nothing is known.
+      const std::set<std::string>& few = of_size[range].empty() ? contenders : of_size[range];
+      for (const std::string& label : ok)
+        if (few.count(label)) covering.push_back({label, load});
+    }
     const std::set<int> is_anchor(anchors.begin(), anchors.end());
-    std::vector<Work> contending, drawn;
-    for (int load : order) {
-      if (is_anchor.count(load)) continue;
+    for (int load : order_loads(workload_))
       for (const std::string& label : ok) {
+        if (is_anchor.count(load) && !put_off_.count({label, load})) continue;
         if (contenders.count(label))
           contending.push_back({label, load});
-        else if (is_drawn(label, workload_.loads[static_cast<std::size_t>(load)], options_.plan))
+        else if (is_anchor.count(load) ||
+                 is_drawn(label, workload_.loads[static_cast<std::size_t>(load)], options_.plan))
           drawn.push_back({label, load});
       }
-    }
-    planned_ =
-        static_cast<long long>(anchors.size() * ok.size() + contending.size() + drawn.size());
-    const double left_s =
-        static_cast<double>(std::max(planned_ - done_, 0LL)) * options_.rounds * sample_s_;
+    planned_ = static_cast<long long>(anchors.size() * ok.size() - put_off_.size() +
+                                      contending.size() + drawn.size());
+    double left_s = 0;
+    for (const std::vector<Work>* part : {&contending, &drawn})
+      for (const Work& cell : *part)
+        left_s += options_.rounds * pace_.sample_s(pairs_of(cell.load));
     note(fmt::format("{} contenders of {} configurations; {} cells in all{}", contenders.size(),
                      ok.size(), planned_,
                      has_pace_ ? fmt::format(", about {:.0f} s for the {} that are left", left_s,
-                                             planned_ - done_)
+                                             std::max(planned_ - done_, 0LL))
                                : ""));
-    return measure("contenders", contending) && measure("random share", drawn);
+    return measure("contenders", covering) && measure("contenders", contending) &&
+           measure("random share", drawn);
   }
 
-  // From what the anchors say of every configuration, one that was quarantined since too: so that a
-  // run which is resumed after the quarantine sees the same contenders.
-  std::set<std::string> contenders_of(const std::vector<int>& anchors) const {
+  // What the anchors say of every configuration, one that was quarantined since too: so that a run
+  // which is resumed after the quarantine sees the same contenders.  What was put off is not in it:
+  // it may or may not have been timed since.
+  struct AnchorTimes {
+    std::vector<int> anchors;
+    std::vector<std::string> labels;
+    std::vector<std::vector<float>> us;  // [label][anchor]
+  };
+  AnchorTimes times_on(const std::vector<int>& anchors) const {
+    AnchorTimes times{anchors, {}, {}};
     std::map<int, std::size_t> place;
     for (std::size_t a = 0; a < anchors.size(); ++a) place[anchors[a]] = a;
     std::unordered_map<std::string, std::size_t> row;
-    std::vector<std::vector<float>> us;
-    std::vector<std::string> labels;
     for (const StoredCell& cell : store_.cells_taken()) {
       const auto anchor = place.find(cell.load);
-      if (anchor == place.end() || cell.us.empty()) continue;
-      const auto [it, is_new] = row.emplace(cell.label, us.size());
+      if (anchor == place.end() || cell.us.empty() || put_off_.count({cell.label, cell.load}))
+        continue;
+      const auto [it, is_new] = row.emplace(cell.label, times.us.size());
       if (is_new) {
-        us.emplace_back(anchors.size(), std::numeric_limits<float>::infinity());
-        labels.push_back(cell.label);
+        times.us.emplace_back(anchors.size(), std::numeric_limits<float>::infinity());
+        times.labels.push_back(cell.label);
       }
-      us[it->second][anchor->second] = median(cell.us);
+      times.us[it->second][anchor->second] = median(cell.us);
     }
-    const std::vector<bool> is_contender = choose_contenders(us, options_.plan.margin);
-    std::set<std::string> contenders;
-    for (std::size_t c = 0; c < labels.size(); ++c)
-      if (is_contender[c]) contenders.insert(labels[c]);
-    return contenders;
+    return times;
   }
+
+  // The times on those anchors that are of the same range as a load.
+  std::vector<std::vector<float>> of_range(const AnchorTimes& times, int load) const {
+    std::vector<std::vector<float>> part(times.us.size());
+    for (std::size_t a = 0; a < times.anchors.size(); ++a)
+      if (range_of_load_[static_cast<std::size_t>(times.anchors[a])] ==
+          range_of_load_[static_cast<std::size_t>(load)])
+        for (std::size_t c = 0; c < part.size(); ++c) part[c].push_back(times.us[c][a]);
+    return part;
+  }
+
+  static std::set<std::string> named(const AnchorTimes& times, const std::vector<bool>& which) {
+    std::set<std::string> labels;
+    for (std::size_t c = 0; c < which.size(); ++c)
+      if (which[c]) labels.insert(times.labels[c]);
+    return labels;
+  }
+
+  int pairs_of(int load) const { return pairs_of_[static_cast<std::size_t>(load)]; }
 
   bool measure(const std::string& phase, const std::vector<Work>& work) {
     std::map<std::pair<std::string, int>, int> rounds_of;  // taken before
@@ -293,9 +412,13 @@ class Campaign {
     }
     done_ = static_cast<long long>(is_done.size());
     std::vector<Taking> batch;
+    double batch_s = 0;
+    bool knows_pace = true;  // of every load in it
     const auto flush = [&] {
       if (!batch.empty()) run_batch(phase, batch);
       batch.clear();
+      batch_s = 0;
+      knows_pace = true;
     };
     for (std::size_t i = 0; i < work.size(); ++i) {
       const std::pair<std::string, int> key(work[i].label, work[i].load);
@@ -304,11 +427,12 @@ class Campaign {
         if (const auto before = rounds_of.find(key); before != rounds_of.end())
           taking.rounds = before->second;
         batch.push_back(std::move(taking));
+        batch_s += options_.rounds * pace_.sample_s(pairs_of(work[i].load));
+        knows_pace = knows_pace && pace_.knows(pairs_of(work[i].load));
       }
       // Whole loads, so that the candidates of a load are interleaved.
       const bool load_ends = i + 1 == work.size() || work[i + 1].load != work[i].load;
-      const double batch_time = static_cast<double>(batch.size()) * options_.rounds * sample_s_;
-      const bool is_full = has_pace_ ? batch_time >= options_.batch_s : !batch.empty();
+      const bool is_full = !batch.empty() && (!knows_pace || batch_s >= options_.batch_s);
       if ((load_ends && is_full) || batch.size() >= kMaxBatch) {
         if (out_of_budget()) return false;
         flush();
@@ -371,11 +495,16 @@ class Campaign {
     }
     if (asked.empty()) return false;
     const auto start = Clock::now();
-    const double samples = static_cast<double>(asked.size()) * rounds;
-    const Measurement measured = timer_.measure(request, samples * sample_s_);
+    std::map<int, double> samples;  // by the pairs of their load
+    for (const Taking* taking : asked) samples[pairs_of(taking->work.load)] += rounds;
+    double expected_s = 0;
+    for (const auto& [pairs, n] : samples) expected_s += n * pace_.sample_s(pairs);
+    const Measurement measured = timer_.measure(request, expected_s);
     if (measured.quarantined.empty()) {
       const double spent = std::chrono::duration<double>(Clock::now() - start).count();
-      sample_s_ = has_pace_ ? 0.7 * sample_s_ + 0.3 * spent / samples : spent / samples;
+      pace_.learn(samples, spent);
+      samples_ += static_cast<double>(asked.size()) * rounds;
+      samples_s_ += spent;
       has_pace_ = true;
     }
     for (const Incident& incident : measured.quarantined) {
@@ -417,8 +546,9 @@ class Campaign {
   }
 
   double time_left() const {
+    const double sample_s = has_pace_ ? samples_s_ / samples_ : kFirstGuess;
     const double all =
-        static_cast<double>(std::max(planned_ - done_, 0LL)) * options_.rounds * sample_s_;
+        static_cast<double>(std::max(planned_ - done_, 0LL)) * options_.rounds * sample_s;
     return options_.minutes > 0 ? std::clamp(options_.minutes * 60 - elapsed(), 0.0, all) : all;
   }
 
@@ -461,7 +591,9 @@ class Campaign {
   void count_wins(const std::vector<StoredCell>& cells) {
     const std::vector<int> anchors = choose_anchors(workload_, options_.plan);
     const std::set<int> is_anchor(anchors.begin(), anchors.end());
-    const std::set<std::string> contenders = contenders_of(anchors);
+    const AnchorTimes times = times_on(anchors);
+    const std::set<std::string> contenders =
+        named(times, choose_contenders(times.us, options_.plan.margin));
     std::map<int, float> best;
     for (const StoredCell& cell : cells)
       if (contenders.count(cell.label) && !cell.us.empty()) {
@@ -490,7 +622,11 @@ class Campaign {
   std::set<std::string> lost_;  // quarantined in this run
   CampaignReport report_;
   Clock::time_point started_{};
-  double sample_s_ = kFirstGuess;
+  std::vector<int> pairs_of_;                      // [load]
+  std::vector<int> range_of_load_;                 // [load], of pass sizes
+  std::set<std::pair<std::string, int>> put_off_;  // cells of anchors
+  Pace pace_;
+  double samples_ = 0, samples_s_ = 0;  // taken in this run, and how long it took
   bool has_pace_ = false;
   float last_mhz_ = 0;
   long long planned_ = 0, done_ = 0;
