@@ -126,10 +126,12 @@ class SimulatedTimer : public KernelTimer {
             sample(request.labels[static_cast<std::size_t>(request.cells[i].config)],
                    request.loads[static_cast<std::size_t>(request.cells[i].load)],
                    request.cells[i].taken + round));
-    if (options_.pace_us > 0)
-      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(
-          options_.pace_us * static_cast<double>(request.rounds) *
-          static_cast<double>(request.cells.size())));
+    double real_us = options_.pace_us * static_cast<double>(request.rounds) *
+                     static_cast<double>(request.cells.size());
+    for (const std::vector<Sample>& of_cell : samples)
+      for (const Sample& s : of_cell) real_us += options_.slow * s.us;
+    if (real_us > 0)
+      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(real_us));
     return samples;
   }
 
@@ -244,6 +246,8 @@ SimulationOptions parse_simulation(const std::string& text) {
       options.noise = number_of<double>(key, value);
     else if (key == "pace")
       options.pace_us = number_of<double>(key, value);
+    else if (key == "slow")
+      options.slow = number_of<double>(key, value);
     else if (key == "throttle")
       options.faults.throttle = number_of<double>(key, value);
     else if (key == "hang")
@@ -258,7 +262,8 @@ SimulationOptions parse_simulation(const std::string& text) {
       options.faults.crash_once = value;
     else
       throw Error("simulated:" + key, value.empty() ? "nothing" : value,
-                  "seed, noise, pace, throttle, hang, crash, wrong, refuse or crash-once", "");
+                  "seed, noise, pace, slow, throttle, hang, crash, wrong, refuse or crash-once",
+                  "");
   }
   return options;
 }

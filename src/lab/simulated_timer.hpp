@@ -27,10 +27,12 @@ struct SimulationOptions {
   std::uint64_t seed = 1;
   double noise = 0.004;  // relative standard deviation
   double pace_us = 0;    // real time a sample takes, to test budgets
+  double slow = 0;       // ... and so many times what the sample says: large loads take longer
   SimulatedFaults faults;
 };
 
-// "seed=3,noise=0.01,hang=f1-r8-c256-s4-static,throttle=0.05,pace=200"; repeatable keys add up.
+// "seed=3,noise=0.01,hang=f1-r8-c256-s4-static,throttle=0.05,pace=200,slow=1"; repeatable keys add
+// up.
 SimulationOptions parse_simulation(const std::string& text);
 
 std::unique_ptr<KernelTimer> make_simulated_timer(const SimulationOptions& options);
