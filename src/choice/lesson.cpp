@@ -6,9 +6,14 @@
 #include <map>
 #include <string>
 
+#include "choice/sizes.hpp"
+
 namespace ramp {
 
-Lesson make_lesson(const MeasuredSpace& space, Role role, Half half) {
+namespace {
+
+template <class Wanted>
+Lesson lesson_of_passes(const MeasuredSpace& space, Half half, const Wanted& is_wanted) {
   Lesson lesson;
   lesson.shape = space.shape;
   lesson.gpus = space.gpus;
@@ -16,7 +21,7 @@ Lesson make_lesson(const MeasuredSpace& space, Role role, Half half) {
   std::vector<int> kept(space.loads.size(), -1);  // index in the space -> index in the lesson
   std::vector<int> source;
   for (const MeasuredPass& pass : space.passes) {
-    if (pass.role != role) continue;
+    if (!is_wanted(pass)) continue;
     LessonPass copy{pass.tokens, pass.load_of_gpu};
     for (int& load : copy.load_of_gpu) {
       if (load < 0) continue;
@@ -41,6 +46,22 @@ Lesson make_lesson(const MeasuredSpace& space, Role role, Half half) {
   for (size_t c = 0; c < timed.size(); ++c)
     if (timed[c] > 0 && 2 * timed[c] >= most) lesson.learnable.push_back(static_cast<int>(c));
   return lesson;
+}
+
+}  // namespace
+
+Lesson make_lesson(const MeasuredSpace& space, Role role, Half half) {
+  return lesson_of_passes(space, half,
+                          [role](const MeasuredPass& pass) { return pass.role == role; });
+}
+
+Lesson make_lesson_of_all_sizes(const MeasuredSpace& space) {
+  bool is_drawn[kSizeRanges] = {};
+  for (const SizeCoverage& size : coverage_by_size(space)) is_drawn[size.range] = size.is_uniform;
+  return lesson_of_passes(space, Half::kBoth, [&](const MeasuredPass& pass) {
+    return pass.role == Role::kTrain ||
+           (pass.role == Role::kUniform && is_drawn[size_range(pass.tokens)]);
+  });
 }
 
 Lesson lesson_for(Lesson lesson, const std::vector<Candidate>& candidates) {

@@ -5,11 +5,15 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "base/error.hpp"
+#include "choice/fit.hpp"
+#include "choice/sizes.hpp"
 
 namespace ramp {
 namespace {
@@ -26,23 +30,33 @@ struct Cost {
   }
 };
 
+// A pass as far as its time is known: all its loads, or those that were timed where its range of
+// sizes has too few passes that were timed whole.
+struct KnownPass {
+  int tokens = 0;
+  bool is_whole = true;
+  std::vector<int> loads;
+  double full = 0;  // its time with the best candidate on every GPU
+};
+
 struct Search {
   const Lesson& lesson;
   MenuObjective objective;
-  std::vector<int> passes;   // those that the full space has a time for
-  std::vector<double> full;  // their time with the best candidate on every GPU
+  std::shared_ptr<const TimeTable> us;  // measured; predicted in the gaps (fill_gaps)
+  std::shared_ptr<const std::vector<std::vector<bool>>> covers;  // [candidate][range of sizes]
+  std::vector<KnownPass> passes;
 
   // The passes' cost when load l takes best[l], or us_of_extra[l] if that is less.
   Cost cost(const std::vector<float>& best, const std::vector<float>& us_of_extra) const {
     Cost sum;
-    for (size_t i = 0; i < passes.size(); ++i) {
+    for (const KnownPass& pass : passes) {
       float slowest = 0;
-      for (int load : lesson.passes[passes[i]].load_of_gpu)
-        if (load >= 0) slowest = std::max(slowest, std::min(best[load], us_of_extra[load]));
+      for (int load : pass.loads)
+        slowest = std::max(slowest, std::min(best[load], us_of_extra[load]));
       if (!is_time(slowest))
         ++sum.untimed;
       else
-        sum.value += objective == MenuObjective::kTime ? slowest : std::log(slowest / full[i]);
+        sum.value += objective == MenuObjective::kTime ? slowest : std::log(slowest / pass.full);
     }
     return sum;
   }
@@ -51,39 +65,133 @@ struct Search {
     if (c.untimed > 0) return std::numeric_limits<double>::infinity();
     if (objective == MenuObjective::kRelative) return std::exp(c.value / passes.size()) - 1;
     double sum = 0;
-    for (double us : full) sum += us;
+    for (const KnownPass& pass : passes) sum += pass.full;
     return c.value / sum - 1;
+  }
+
+  // Learnable over all sizes, or covered well in one of the ranges that the passes are of: a
+  // campaign doesn't time a configuration again where it was far behind, so what is best for large
+  // passes alone has few times in all.
+  std::vector<int> candidates() const {
+    std::vector<bool> has_range(kSizeRanges);
+    for (const KnownPass& pass : passes) has_range[size_range(pass.tokens)] = true;
+    std::vector<bool> is_member(lesson.candidates.size());
+    for (int c : lesson.learnable) is_member[c] = true;
+    for (size_t c = 0; c < is_member.size(); ++c)
+      for (int r = 0; r < kSizeRanges; ++r)
+        if (has_range[r] && (*covers)[c][r]) is_member[c] = true;
+    std::vector<int> members;
+    for (size_t c = 0; c < is_member.size(); ++c)
+      if (is_member[c]) members.push_back(static_cast<int>(c));
+    return members;
   }
 };
 
-Search prepare(const Lesson& lesson, MenuObjective objective) {
-  std::vector<float> best(lesson.loads.size(), kUntimed);
-  for (int c : lesson.learnable)
-    for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], lesson.us[c][l]);
-  Search search{lesson, objective, {}, {}};
-  for (size_t p = 0; p < lesson.passes.size(); ++p) {
-    float slowest = 0;
-    for (int load : lesson.passes[p].load_of_gpu)
-      if (load >= 0) slowest = std::max(slowest, best[load]);
-    if (slowest == 0 || !is_time(slowest)) continue;
-    search.passes.push_back(static_cast<int>(p));
-    search.full.push_back(slowest);
+// Whether a candidate was timed on at least half as many of a range's loads as the best covered
+// one.
+std::vector<std::vector<bool>> cover_ranges(const Lesson& lesson) {
+  std::vector<std::set<int>> loads(kSizeRanges);
+  for (const LessonPass& pass : lesson.passes)
+    for (int load : pass.load_of_gpu)
+      if (load >= 0) loads[size_range(pass.tokens)].insert(load);
+  std::vector<std::vector<bool>> covers(lesson.candidates.size(),
+                                        std::vector<bool>(kSizeRanges, false));
+  for (int r = 0; r < kSizeRanges; ++r) {
+    std::vector<long> timed;
+    for (const auto& row : lesson.us)
+      timed.push_back(std::count_if(loads[r].begin(), loads[r].end(),
+                                    [&](int load) { return is_time(row[load]); }));
+    const long most = timed.empty() ? 0 : *std::max_element(timed.begin(), timed.end());
+    for (size_t c = 0; c < timed.size(); ++c) covers[c][r] = timed[c] > 0 && 2 * timed[c] >= most;
   }
+  return covers;
+}
+
+int pairs_of(const std::vector<int>& load) { return std::accumulate(load.begin(), load.end(), 0); }
+
+// Eq. 3's prediction where a candidate was not timed, so that a menu is not made of what happens to
+// have been timed everywhere.  Only between sizes that it was timed at, and a little beyond: what a
+// fit says of loads that are many times larger is no evidence.
+constexpr double kBeyond = 2;
+
+TimeTable fill_gaps(const Lesson& lesson) {
+  TimeTable us = lesson.us;
+  const std::vector<CandidateFit> fits = fit_candidates(lesson);
+  for (size_t c = 0; c < us.size(); ++c) {
+    if (!fits[c].fitted) continue;
+    int least = std::numeric_limits<int>::max(), most = 0;
+    for (size_t l = 0; l < us[c].size(); ++l)
+      if (is_time(lesson.us[c][l])) {
+        least = std::min(least, pairs_of(lesson.loads[l]));
+        most = std::max(most, pairs_of(lesson.loads[l]));
+      }
+    for (size_t l = 0; l < us[c].size(); ++l) {
+      const std::vector<int>& load = lesson.loads[l];
+      const double pairs = pairs_of(load);
+      if (!is_time(us[c][l]) && pairs * kBeyond >= least && pairs <= most * kBeyond)
+        us[c][l] = predict_us(fits[c].fit.theta, features(lesson.candidates[c].grid, load.data(),
+                                                          static_cast<int>(load.size())));
+    }
+  }
+  return us;
+}
+
+// Fewer whole passes than this in a range, and those that were timed in part count too: a pass is
+// seldom much slower than one of its loads says, but where there are whole ones they say it better.
+constexpr int kFewWhole = 3;
+
+Search prepare(const Lesson& lesson, MenuObjective objective) {
+  Search search{lesson, objective, nullptr, nullptr, {}};
+  search.covers = std::make_shared<const std::vector<std::vector<bool>>>(cover_ranges(lesson));
+  std::vector<bool> is_member(lesson.candidates.size());
+  for (int c : lesson.learnable) is_member[c] = true;
+  for (size_t c = 0; c < is_member.size(); ++c)
+    for (const bool covers : (*search.covers)[c]) is_member[c] = is_member[c] || covers;
+  std::vector<float> best(lesson.loads.size(), kUntimed);
+  std::vector<int> rivals(lesson.loads.size(), 0);
+  int members = 0;
+  for (size_t c = 0; c < is_member.size(); ++c) {
+    if (!is_member[c]) continue;
+    ++members;
+    for (size_t l = 0; l < best.size(); ++l) {
+      best[l] = std::min(best[l], lesson.us[c][l]);
+      rivals[l] += is_time(lesson.us[c][l]);
+    }
+  }
+  std::vector<int> whole(kSizeRanges, 0);
+  std::vector<KnownPass> partly;
+  for (const LessonPass& pass : lesson.passes) {
+    KnownPass all{pass.tokens, true, {}, 0}, part{pass.tokens, false, {}, 0};
+    for (int load : pass.load_of_gpu) {
+      if (load < 0) continue;
+      all.loads.push_back(load);
+      all.full = std::max<double>(all.full, best[load]);
+      if (rivals[load] < std::min(kLeastRivals, members)) continue;
+      part.loads.push_back(load);
+      part.full = std::max<double>(part.full, best[load]);
+    }
+    if (all.full == 0) continue;
+    if (std::isfinite(all.full)) {
+      ++whole[size_range(pass.tokens)];
+      search.passes.push_back(std::move(all));
+    } else if (!part.loads.empty()) {
+      partly.push_back(std::move(part));
+    }
+  }
+  for (KnownPass& pass : partly)
+    if (whole[size_range(pass.tokens)] < kFewWhole) search.passes.push_back(std::move(pass));
   if (search.passes.empty())
     throw Error("training passes", fmt::format("{}, none timed", lesson.passes.size()),
                 "1 or more timed passes", "profile the recorded passes of the trace");
+  search.us = std::make_shared<const TimeTable>(fill_gaps(lesson));
   return search;
 }
 
 // Its passes of `from` to `to` tokens.
 Search slice(const Search& all, int from, int to) {
-  Search part{all.lesson, all.objective, {}, {}};
-  for (size_t i = 0; i < all.passes.size(); ++i) {
-    const int tokens = all.lesson.passes[all.passes[i]].tokens;
-    if (tokens < from || tokens > to) continue;
-    part.passes.push_back(all.passes[i]);
-    part.full.push_back(all.full[i]);
-  }
+  Search part{all.lesson, all.objective, all.us, all.covers, {}};
+  for (const KnownPass& pass : all.passes)
+    if (pass.tokens >= from && pass.tokens <= to) part.passes.push_back(pass);
   return part;
 }
 
@@ -100,10 +208,10 @@ Grown grow(const Search& search, const std::vector<int>& members, int entries) {
     int pick = -1;
     Cost lowest = grown.cost;
     for (int c : members)
-      if (const Cost with = search.cost(best, search.lesson.us[c]); with < lowest)
+      if (const Cost with = search.cost(best, (*search.us)[c]); with < lowest)
         pick = c, lowest = with;
     if (pick < 0) break;
-    for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], search.lesson.us[pick][l]);
+    for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], (*search.us)[pick][l]);
     grown.cost = lowest;
     grown.menu.candidates.push_back(pick);
     grown.menu.loss.push_back(search.loss(lowest));
@@ -116,8 +224,9 @@ Grown best_class(const Search& search, const MenuOptions& options) {
     throw Error("menu entries", std::to_string(options.entries),
                 fmt::format("1 to {}", kMaxMenuEntries), "ask for six, as the paper does");
   const Lesson& lesson = search.lesson;
+  const std::vector<int> candidates = search.candidates();
   std::set<std::string> classes;
-  for (int c : lesson.learnable) classes.insert(lesson.candidates[c].occupancy);
+  for (int c : candidates) classes.insert(lesson.candidates[c].occupancy);
   if (!options.occupancy.empty() && !classes.count(options.occupancy))
     throw Error("occupancy", options.occupancy, fmt::format("{}", fmt::join(classes, ", ")),
                 "leave it out to try every class");
@@ -125,7 +234,7 @@ Grown best_class(const Search& search, const MenuOptions& options) {
   for (const std::string& name : classes) {
     if (!options.occupancy.empty() && name != options.occupancy) continue;
     std::vector<int> members;
-    for (int c : lesson.learnable)
+    for (int c : candidates)
       if (lesson.candidates[c].occupancy == name) members.push_back(c);
     Grown grown = grow(search, members, options.entries);
     grown.menu.occupancy = name;
@@ -143,6 +252,18 @@ double gain(const Search& all, const Cost& one, const Cost& two) {
 
 constexpr double kWorthAnotherMenu = 0.01;
 
+// The largest size of the lower of two menus whose passes end and begin at these sizes.  Sizes in a
+// wide gap between them go to the nearer menu.
+constexpr int kWideGap = 4;
+
+// Where no more was timed: two loads on which many configurations were compared.
+constexpr int kFewPasses = 2;
+
+int border(int below, int above) {
+  if (above / kWideGap <= below) return below;
+  return static_cast<int>(std::sqrt(static_cast<double>(below) * above));
+}
+
 }  // namespace
 
 GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options) {
@@ -154,9 +275,27 @@ std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& op
     throw Error("menus", std::to_string(options.menus), fmt::format("1 to {}", kMostMenus),
                 "two: one for small passes, one for the rest");
   const Search all = prepare(lesson, options.objective);
-  std::map<int, int> passes_of;  // by tokens
-  for (int p : all.passes) ++passes_of[lesson.passes[p].tokens];
-  const std::vector<std::pair<int, int>> sizes(passes_of.begin(), passes_of.end());
+  struct Size {
+    int tokens = 0, passes = 0;
+  };
+  std::map<int, Size> by_tokens;
+  std::vector<bool> is_part(kSizeRanges);
+  for (const KnownPass& pass : all.passes) {
+    by_tokens[pass.tokens].tokens = pass.tokens;
+    ++by_tokens[pass.tokens].passes;
+    if (!pass.is_whole) is_part[size_range(pass.tokens)] = true;
+  }
+  std::vector<Size> sizes;
+  for (const auto& [tokens, size] : by_tokens) sizes.push_back(size);
+  // Whole ranges of which a campaign that was cut short timed little: a menu that grew on a few of
+  // their loads is nearer than one for passes of other sizes.
+  const auto may_be_few = [&](size_t from, size_t to) {
+    const int first = size_range(sizes[from].tokens), last = size_range(sizes[to - 1].tokens);
+    if (from > 0 && size_range(sizes[from - 1].tokens) == first) return false;
+    if (to < sizes.size() && size_range(sizes[to].tokens) == last) return false;
+    return std::find(is_part.begin() + first, is_part.begin() + last + 1, true) !=
+           is_part.begin() + last + 1;
+  };
 
   // best[m][j]: the first j sizes in m menus.  Each part is grown once, whatever stands before it.
   struct Parted {
@@ -169,17 +308,20 @@ std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& op
   for (size_t j = 1; j <= sizes.size(); ++j)
     for (size_t i = 0; i < j; ++i) {
       int passes = 0;
-      for (size_t n = i; n < j; ++n) passes += sizes[n].second;
+      for (size_t n = i; n < j; ++n) passes += sizes[n].passes;
       const bool whole = i == 0 && j == sizes.size();
-      if (passes < kLeastPasses && !whole) continue;
+      const int least = may_be_few(i, j) ? kFewPasses : kLeastPasses;
+      if (passes < least && !whole) continue;
       std::optional<Grown> part;
       for (int m = 1; m <= options.menus; ++m) {
         if (!best[m - 1][i]) continue;
-        if (!part) part = best_class(slice(all, sizes[i].first, sizes[j - 1].first), options);
+        if (!part) part = best_class(slice(all, sizes[i].tokens, sizes[j - 1].tokens), options);
         Parted now = *best[m - 1][i];
         now.cost.untimed += part->cost.untimed;
         now.cost.value += part->cost.value;
-        now.menus.push_back({sizes[j - 1].first, part->menu});
+        now.menus.push_back(
+            {j < sizes.size() ? border(sizes[j - 1].tokens, sizes[j].tokens) : SizedMenu::kAnySize,
+             part->menu});
         if (!best[m][j] || now.cost < best[m][j]->cost) best[m][j] = std::move(now);
       }
     }
@@ -188,9 +330,7 @@ std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& op
     if (const auto& more = best[m][sizes.size()];
         more && gain(all, chosen->cost, more->cost) > kWorthAnotherMenu)
       chosen = &*more;
-  std::vector<SizedMenu> menus = chosen->menus;
-  menus.back().up_to = SizedMenu::kAnySize;
-  return menus;
+  return chosen->menus;
 }
 
 }  // namespace ramp

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
 
 namespace ramp {
 namespace {
@@ -27,11 +30,21 @@ double menu_speedup_over(const MeasuredSpace& space, const MenuOptions& menu,
 
 Plan tune_from(const MeasuredSpace& space, const MenuOptions& options) {
   check_space(space);
-  const Lesson lesson = make_lesson(space, Role::kTrain, Half::kBoth);
+  const Lesson lesson = make_lesson_of_all_sizes(space);
   const std::vector<CandidateFit> fits = fit_candidates(lesson);
   // What can't be predicted can't be chosen between.
   Lesson fitted = lesson;
   std::erase_if(fitted.learnable, [&](int c) { return !fits[c].fitted; });
+  bool is_one = false;
+  for (size_t c = 0; c < fits.size(); ++c)
+    if (fits[c].fitted)
+      is_one = true;
+    else
+      std::fill(fitted.us[c].begin(), fitted.us[c].end(), std::numeric_limits<float>::infinity());
+  if (!is_one)
+    throw Error("measurements", fits.empty() ? "no configuration" : fits.front().why_not,
+                fmt::format("a configuration that was timed on {} loads or more", kMinObservations),
+                "run the same command again, or with more --minutes: what was measured is kept");
   Plan plan = make_plan(space, menus_by_size(fitted, options), fits);
 
   plan.quality.test_passes =
