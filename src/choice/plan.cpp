@@ -10,6 +10,7 @@
 #include "base/build.hpp"
 #include "base/error.hpp"
 #include "choice/batch_table.hpp"
+#include "choice/sizes.hpp"
 
 namespace ramp {
 namespace {
@@ -175,9 +176,11 @@ Plan make_plan(const MeasuredSpace& space, const GreedyMenu& menu,
         plan.batch_table.push_back({table.keys[i], static_cast<int>(e)});
   if (!menu.loss.empty() && std::isfinite(menu.loss.back()))
     plan.quality.menu_loss = menu.loss.back();
+  const std::string how =
+      text_of({from.how, coverage_text(coverage_by_size(space)), thin_warning(space)});
   plan.provenance = {from.routing, space_hash(space),
                      from.date,    from.driver,
-                     from.toolkit, from.how,
+                     from.toolkit, how,
                      from.sources, from.commit,
                      today(),      fmt::format("ramp {} ({})", build_version(), build_commit())};
   check_plan(plan);

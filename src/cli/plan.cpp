@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "choice/explain.hpp"
+#include "choice/sizes.hpp"
 #include "choice/tune.hpp"
 #include "cli/load_input.hpp"
 #include "cli/measured_input.hpp"
@@ -96,7 +97,11 @@ void print_plan(const Plan& plan) {
   fmt::print("measured on       {}, driver {}, {}, sources {}, commit {}\n",
              or_unknown(p.measured_on), or_unknown(p.driver), or_unknown(p.toolkit),
              or_unknown(p.sources), or_unknown(p.commit));
-  fmt::print("how               {}\n", or_unknown(p.how));
+  const HowMeasured how = parse_how(p.how);
+  fmt::print("how               {}\n", or_unknown(how.how));
+  fmt::print("timed             {}\n", or_unknown(how.timed));
+  if (!how.thin.empty())
+    fmt::print("WARNING           {}; measure more: `ramp tune` with more --minutes\n", how.thin);
   fmt::print("routing           {}\n", or_unknown(p.routing));
   if (const std::string note = calibration_note(p.routing); !note.empty())
     fmt::print("                  {}\n", note);

@@ -5,9 +5,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "base/error.hpp"
+#include "choice/sizes.hpp"
 #include "cli/campaign.hpp"
 #include "cli/device_timer.hpp"
 #include "cli/measured_input.hpp"
@@ -39,10 +42,28 @@ void describe_gpu(Plan& plan, const std::string& timer) {
                  static_cast<long long>(info.memory_bytes)});
 }
 
+// What a thin plan's user can do: twice the budget doubles what is timed.
+std::string cure(const Options& options) {
+  if (!options.from.empty()) return "go on measuring: `ramp tune` with more --minutes";
+  const double minutes = std::max(1.0, std::ceil(2 * options.campaign.options.minutes));
+  return fmt::format(
+      "give --minutes {:g} or more (the same command goes on from here), or fewer passes "
+      "(--train, --test)",
+      minutes);
+}
+
 void print(const Options& options, const MeasuredSpace& space, const Plan& plan,
            const CampaignOutcome& outcome) {
   fmt::print("{}\n", measured_line(space));
   if (options.from.empty()) fmt::print("{}", report_text(outcome));
+  fmt::print("\ntimed on, by pass size:\n");
+  Table sizes({"<tokens", "timed passes of", "training passes", "loads", "of", "pairs", "of", "<"});
+  for (const SizeCoverage& s : coverage_by_size(space))
+    sizes.add({size_range_text(s.range), s.most ? fmt::format("{}-{}", s.least, s.most) : "-",
+               std::to_string(s.passes), std::to_string(s.loads), std::to_string(s.all_loads),
+               std::to_string(s.pairs), std::to_string(s.all_pairs),
+               s.is_uniform ? "uniform draws" : ""});
+  fmt::print("{}", sizes.text());
   for_each_part(plan, [](int up_to, const Plan& part) {
     fmt::print("\nmenu of {}{}, occupancy class {}:\n", part.menu.size(),
                up_to ? fmt::format(" for passes of up to {} tokens", up_to) : "",
@@ -67,6 +88,8 @@ void print(const Options& options, const MeasuredSpace& space, const Plan& plan,
       "{:.3f}\n",
       percent(q.median_error), q.rank_correlation, q.rank_of_two_runs);
   fmt::print("{}\n", verdict(plan).text);
+  if (const std::string thin = thin_warning(space); !thin.empty())
+    fmt::print("WARNING: {}; {}\n", thin, cure(options));
   if (space.provenance.gpu == kSimulatedGpu)
     fmt::print("SIMULATED: these times are of no GPU; don't serve with this plan\n");
   fmt::print("\nplan: {}; next: ramp plan show {}\n", options.plan, options.plan);
@@ -86,7 +109,22 @@ json plan_json(const Plan& plan, const MeasuredSpace& space, const Options& opti
     smaller.push_back({{"up_to", sized.up_to},
                        {"occupancy", sized.plan.occupancy},
                        {"menu", menu_json(sized.plan)}});
+  json sizes = json::array();
+  for (const SizeCoverage& s : coverage_by_size(space))
+    sizes.push_back({{"tokens", size_range_text(s.range)},
+                     {"least", s.least},
+                     {"most", s.most},
+                     {"training_passes", s.passes},
+                     {"loads", s.loads},
+                     {"of_loads", s.all_loads},
+                     {"pairs", s.pairs},
+                     {"of_pairs", s.all_pairs},
+                     {"uniform", s.is_uniform},
+                     {"thin", s.is_thin()}});
+  const std::string thin = thin_warning(space);
   return {
+      {"sizes", sizes},
+      {"warning", thin.empty() ? json(nullptr) : json(thin + "; " + cure(options))},
       {"plan", options.plan},
       {"identity", plan.identity},
       {"simulated", space.provenance.gpu == kSimulatedGpu},
