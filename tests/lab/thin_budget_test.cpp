@@ -118,7 +118,7 @@ TEST(ThinBudget, EveryRangeOfSizesIsTimedAndServedWell) {
 TEST(ThinBudget, ABudgetForHardlyAnythingTimesAFewOfEveryKindOnEveryRange) {
   ScratchFolder folder;
   CampaignReport report;
-  const MeasuredSpace space = measure(folder.file("a"), 0.008, &report);
+  const MeasuredSpace space = measure(folder.file("a"), 0.015, &report);
   const std::vector<SizeCoverage> sizes = coverage_by_size(space);
   ASSERT_EQ(sizes.size(), static_cast<std::size_t>(kSizeRanges));
   for (const SizeCoverage& size : sizes) EXPECT_GE(size.loads, 1) << coverage_text(sizes);
