@@ -32,13 +32,15 @@ struct Direction {
   TimeTable score;         // [candidate][load], the half that scores
 };
 
-Direction make_direction(const MeasuredSpace& space, const MeasuredSpace* learn_from, Half half) {
+Direction make_direction(const MeasuredSpace& space, const EvaluateOptions& options, Half half) {
+  const MeasuredSpace* learn_from = options.learn_from;
   const auto lesson = [&](Role role) {
     return learn_from ? lesson_for(make_lesson(*learn_from, role, half), space.candidates)
                       : make_lesson(space, role, half);
   };
   Direction d{
       lesson(Role::kTrain), lesson(Role::kUniform), {}, median_times(space, opposite(half))};
+  d.recorded.others = recorded_lessons(options.others, half);
   const TimeTable pick = median_times(space, half);
   d.pick_of_load.assign(space.loads.size(), std::vector<float>(space.candidates.size()));
   for (size_t c = 0; c < pick.size(); ++c)
@@ -157,8 +159,8 @@ Evaluation evaluate(const MeasuredSpace& space, const EvaluateOptions& options) 
 
   const std::vector<TestPass> passes = test_passes(space);
   for (const TestPass& pass : passes) out.tokens.push_back(pass.tokens);
-  const Direction directions[2] = {make_direction(space, options.learn_from, Half::kFirst),
-                                   make_direction(space, options.learn_from, Half::kSecond)};
+  const Direction directions[2] = {make_direction(space, options, Half::kFirst),
+                                   make_direction(space, options, Half::kSecond)};
   const Run oracle =
       run_policy(policy_kind(kOraclePolicy), space, passes, directions, options.policy);
   const Run baseline = run_policy(baseline_kind, space, passes, directions, options.policy);

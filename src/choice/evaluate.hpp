@@ -32,6 +32,8 @@ struct EvaluateOptions {
   // Another layout of the same kernels: policies learn from its passes and are scored on these,
   // candidates being the same by label (a table moved to another EP degree, Section 4.2).
   const MeasuredSpace* learn_from = nullptr;
+  // Other models, for the policies of transfer_policy_kinds().
+  std::vector<const MeasuredSpace*> others;
 };
 
 // The slowest GPU of each scored pass, us, a vector a direction; infinity where a pick was not

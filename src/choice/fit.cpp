@@ -59,9 +59,9 @@ Fit fit_theta(std::span<const Observation> observations) {
   return fit;
 }
 
-double contender_weight(double us, double fastest_us) {
+double contender_weight(double us, double fastest_us, double contending) {
   const double slower = std::max(0.0, us / fastest_us - 1);
-  return 1 / ((1 + slower / kContending) * (1 + slower / kContending));
+  return 1 / ((1 + slower / contending) * (1 + slower / contending));
 }
 
 std::vector<CandidateFit> fit_candidates(const Lesson& lesson, std::span<const int> rivals) {

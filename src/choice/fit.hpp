@@ -51,6 +51,6 @@ std::vector<CandidateFit> fit_candidates(const Lesson& lesson, std::span<const i
 
 // (1 + slower / kContending)^-2, slower = us / fastest_us - 1: a tenth slower counts a quarter.
 inline constexpr double kContending = 0.1;
-double contender_weight(double us, double fastest_us);
+double contender_weight(double us, double fastest_us, double contending = kContending);
 
 }  // namespace ramp

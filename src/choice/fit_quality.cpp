@@ -33,15 +33,15 @@ struct Tally {
 };
 
 // One load: `pick` is the half the model was fitted on, `score` the other.
-void score_load(const MeasuredSpace& space, const std::vector<CandidateFit>& fits, size_t load,
+void score_load(const MeasuredSpace& space, const PredictUs& predict, size_t load,
                 const TimeTable& pick, const TimeTable& score, bool large, Tally& tally) {
   const std::vector<int>& counts = space.loads[load];
   std::vector<double> predicted, measured, twin;
-  for (size_t c = 0; c < fits.size(); ++c) {
-    if (!fits[c].fitted || !is_time(score[c][load])) continue;
-    const Features f =
-        features(space.candidates[c].grid, counts.data(), static_cast<int>(counts.size()));
-    predicted.push_back(predict_us(fits[c].fit.theta, f));
+  for (size_t c = 0; c < space.candidates.size(); ++c) {
+    if (!is_time(score[c][load])) continue;
+    const double us = predict(c, counts);
+    if (!std::isfinite(us)) continue;
+    predicted.push_back(us);
     measured.push_back(score[c][load]);
     twin.push_back(pick[c][load]);
     tally.errors.push_back(std::abs(predicted.back() / measured.back() - 1));
@@ -63,6 +63,19 @@ void score_load(const MeasuredSpace& space, const std::vector<CandidateFit>& fit
 }  // namespace
 
 FitQuality fit_quality(const MeasuredSpace& space, int large_batch) {
+  const auto fitted = [&](Half half) -> PredictUs {
+    return [&space, fits = fit_candidates(make_lesson(space, Role::kTrain, half))](
+               size_t c, const std::vector<int>& load) -> double {
+      if (!fits[c].fitted) return INFINITY;
+      return predict_us(fits[c].fit.theta, features(space.candidates[c].grid, load.data(),
+                                                    static_cast<int>(load.size())));
+    };
+  };
+  return prediction_quality(space, fitted, large_batch);
+}
+
+FitQuality prediction_quality(const MeasuredSpace& space,
+                              const std::function<PredictUs(Half)>& fitted, int large_batch) {
   FitQuality q;
   q.held_out = std::any_of(space.passes.begin(), space.passes.end(),
                            [](const auto& p) { return p.role == Role::kTest; });
@@ -70,10 +83,10 @@ FitQuality fit_quality(const MeasuredSpace& space, int large_batch) {
       scored_loads(space, q.held_out ? Role::kTest : Role::kTrain, large_batch);
   Tally tally;
   for (Half half : {Half::kFirst, Half::kSecond}) {
-    const std::vector<CandidateFit> fits = fit_candidates(make_lesson(space, Role::kTrain, half));
+    const PredictUs predict = fitted(half);
     const TimeTable pick = median_times(space, half), score = median_times(space, opposite(half));
     for (size_t l = 0; l < space.loads.size(); ++l)
-      if (loads.scored[l]) score_load(space, fits, l, pick, score, loads.large[l], tally);
+      if (loads.scored[l]) score_load(space, predict, l, pick, score, loads.large[l], tally);
   }
   q.loads_all = static_cast<int>(tally.rank_all.size() / 2);
   q.loads_large = static_cast<int>(tally.rank_large.size() / 2);

@@ -4,6 +4,8 @@
 // of a model beyond that.
 #pragma once
 
+#include <functional>
+
 #include "choice/fit.hpp"
 
 namespace ramp {
@@ -27,5 +29,12 @@ inline constexpr int kLargeBatch = 128;  // tokens, the paper's threshold
 // Fits on one half of the samples of the training passes and scores on the other half, both ways
 // round; the numbers are over both.  NaN where nothing enters.
 FitQuality fit_quality(const MeasuredSpace& space, int large_batch = kLargeBatch);
+
+// us of a candidate of the space on a load; infinity where the model has none.
+using PredictUs = std::function<double(std::size_t candidate, const std::vector<int>& load)>;
+// The same of any model: fitted(half) is it, fitted on that half of the samples.
+FitQuality prediction_quality(const MeasuredSpace& space,
+                              const std::function<PredictUs(Half)>& fitted,
+                              int large_batch = kLargeBatch);
 
 }  // namespace ramp

@@ -80,6 +80,14 @@ Lesson lesson_for(Lesson lesson, const std::vector<Candidate>& candidates) {
   return lesson;
 }
 
+std::vector<Lesson> recorded_lessons(std::span<const MeasuredSpace* const> spaces, Half half) {
+  std::vector<Lesson> lessons;
+  for (const MeasuredSpace* space : spaces)
+    for (const Role role : {Role::kTrain, Role::kTest})
+      lessons.push_back(make_lesson(*space, role, half));
+  return lessons;
+}
+
 bool pass_has_work(const LessonPass& pass) {
   return std::any_of(pass.load_of_gpu.begin(), pass.load_of_gpu.end(),
                      [](int l) { return l >= 0; });

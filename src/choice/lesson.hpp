@@ -4,6 +4,7 @@
 // on.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "choice/times.hpp"
@@ -24,6 +25,9 @@ struct Lesson {
   TimeTable us;  // [candidate][load]
   std::vector<int>
       learnable;  // candidates that the lesson covers well enough to be picked, ascending
+  // Recorded passes of other models, a lesson a file and role, with candidates of their own: for
+  // policies that know this layer only by its shape (transfer_policy_kinds).  Else empty.
+  std::vector<Lesson> others;
 };
 
 // A campaign with a budget times the contenders on every load and the rest on a few.  A candidate
@@ -39,6 +43,10 @@ Lesson make_lesson_of_all_sizes(const MeasuredSpace& space);
 // What was learned on one layout, for the candidates of another, which are the same by label: those
 // that the lesson does not know can't be learned.
 Lesson lesson_for(Lesson lesson, const std::vector<Candidate>& candidates);
+
+// Recorded passes of other models, for Lesson::others: nothing is scored on these there, so their
+// test passes teach as well.
+std::vector<Lesson> recorded_lessons(std::span<const MeasuredSpace* const> spaces, Half half);
 
 // Whether any GPU got a token.
 bool pass_has_work(const LessonPass& pass);

@@ -22,6 +22,7 @@ PolicyKind tile_formula();
 PolicyKind cost_model();
 PolicyKind cost_model_weighted();
 PolicyKind cost_model_extended();
+PolicyKind cost_model_cross();
 PolicyKind menu_table();
 PolicyKind cost_model_menu();
 PolicyKind cost_model_menus();
@@ -56,6 +57,11 @@ const std::vector<PolicyKind>& policy_kinds() {
   return kinds;
 }
 
+const std::vector<PolicyKind>& transfer_policy_kinds() {
+  static const std::vector<PolicyKind> kinds = {cost_model_cross()};
+  return kinds;
+}
+
 const PolicyKind& policy_kind(std::string_view name, const std::string& field,
                               const std::string& next) {
   std::vector<std::string> names;
@@ -63,6 +69,8 @@ const PolicyKind& policy_kind(std::string_view name, const std::string& field,
     if (kind.name == name) return kind;
     names.push_back(kind.name);
   }
+  for (const PolicyKind& kind : transfer_policy_kinds())
+    if (kind.name == name) return kind;
   throw Error(field, std::string(name), fmt::format("{}", fmt::join(names, ", ")), next);
 }
 

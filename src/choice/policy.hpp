@@ -64,6 +64,9 @@ struct PolicyKind {
 // In the order tables show them.
 const std::vector<PolicyKind>& policy_kinds();
 
+// Those that learn from Lesson::others alone, so that a file by itself says nothing of them.
+const std::vector<PolicyKind>& transfer_policy_kinds();
+
 // Throws Error naming those that exist; field and next: what the user was asked for, and can do.
 const PolicyKind& policy_kind(std::string_view name, const std::string& field = "policy",
                               const std::string& next = "pick from these, or say `all`");
@@ -73,6 +76,7 @@ inline constexpr std::string_view kFixedPolicy = "fixed";
 inline constexpr std::string_view kVllmPolicy = "vllm-tuning";
 inline constexpr std::string_view kMenuPolicy = "cost-model-menu";
 inline constexpr std::string_view kMenusPolicy = "cost-model-menus";  // what a plan serves
+inline constexpr std::string_view kCrossPolicy = "cost-model-cross";
 inline constexpr std::string_view kOraclePolicy = "exhaustive";
 
 }  // namespace ramp

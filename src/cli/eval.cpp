@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "choice/evaluate.hpp"
+#include "cli/eval_cross.hpp"
 #include "cli/measured_input.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
@@ -19,11 +20,11 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string measurements, policies = "all",
-                            terms = fmt::format("{}", fmt::join(default_terms(), ","));
+  std::vector<std::string> measurements;
+  std::string policies = "all", terms = fmt::format("{}", fmt::join(default_terms(), ","));
   EvaluateOptions evaluate;
   MenuFlags menu;
-  bool as_json = false;
+  bool cross = false, as_json = false;
 };
 
 std::vector<std::string> split_at_commas(const std::string& text) {
@@ -160,7 +161,11 @@ void print(const MeasuredSpace& space, const Evaluation& e, const std::vector<Si
 }
 
 void run(Options options) {
-  const MeasuredSpace space = read_measured(options.measurements);
+  if (options.cross) return eval_cross(options.measurements, options.evaluate, options.as_json);
+  if (options.measurements.size() > 1)
+    throw Error("measurements", fmt::format("{} files", options.measurements.size()),
+                "one, or several with --cross", "evaluate one file, or add --cross");
+  const MeasuredSpace space = read_measured(options.measurements[0]);
   if (options.policies != "all") options.evaluate.policies = split_at_commas(options.policies);
   options.evaluate.policy.terms.clear();
   if (options.terms != "none") options.evaluate.policy.terms = split_at_commas(options.terms);
@@ -196,6 +201,9 @@ void add_eval(CLI::App& app) {
       app.add_subcommand("eval", "Compare ways of choosing a configuration on held-out passes");
   auto options = std::make_shared<Options>();
   verb->add_option("measurements", options->measurements, "a .rmeas of `ramp profile`")->required();
+  verb->add_flag("--cross", options->cross,
+                 "several files: one cost model for all layers, fitted on all models but one and "
+                 "scored on that");
   verb->add_option("--policies", options->policies,
                    "all, or names from the list below, as cost-model,gpu-table")
       ->capture_default_str();
@@ -227,7 +235,8 @@ void add_eval(CLI::App& app) {
       "\n"
       "Examples:\n"
       "  ramp eval olmoe_ep8.rmeas\n"
-      "  ramp eval olmoe_ep8.rmeas --policies cost-model,gpu-table --baseline trace-table --json");
+      "  ramp eval olmoe_ep8.rmeas --policies cost-model,gpu-table --baseline trace-table --json\n"
+      "  ramp eval --cross data/h200/*.rmeas");
   verb->callback([options] { run(*options); });
 }
 
