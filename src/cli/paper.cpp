@@ -84,7 +84,8 @@ void run(Options& options) {
   if (!options.markdown.empty()) write_whole_file(options.markdown, markdown_of(report));
   if (!options.plot.empty()) {
     if (report.plots.empty())
-      throw Error("--plot", options.result, "figure3 to figure6", "tables have --csv, --markdown");
+      throw Error("--plot", options.result, "figure3 to figure6, regions",
+                  "tables have --csv, --markdown");
     write_whole_file(options.plot, svg_of(report.plots));
   }
   if (options.as_json)

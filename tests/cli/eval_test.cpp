@@ -47,6 +47,19 @@ TEST(EvalVerb, JsonHoldsTheFiguresAndTheCostModelIsNearTheBound) {
   EXPECT_EQ(row(document, "gpu-table").at("sees"), "GPU's count");
 }
 
+TEST(EvalVerb, CrossScoresEachLayerByAFitOnTheOthers) {
+  const std::string data = std::string(RAMP_SOURCE_DIR) + "/data/h200/";
+  const Said said =
+      ramp_says("eval --cross --json " + data + "olmoe-ep8.rmeas " + data + "qwen3-30b-ep8.rmeas");
+  ASSERT_EQ(said.code, 0) << said.err;
+  const auto layers = said.json().at("layers");
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[0].at("fitted_on"), nlohmann::json::array({"qwen3-30b ep8"}));
+  EXPECT_LT(layers[0].at("policies").at("cost-model-cross").at("gap").get<double>(), 0.15);
+  EXPECT_EQ(ramp_says("eval --cross " + data + "olmoe-ep8.rmeas").code, 1);
+  EXPECT_EQ(ramp_says("eval " + data + "olmoe-ep8.rmeas " + data + "qwen3-30b-ep8.rmeas").code, 1);
+}
+
 TEST(EvalVerb, TakesTheTermsOfTheExtendedModel) {
   const std::string command =
       "eval " + synthetic_measurements() + " --json --policies cost-model-extended --terms ";

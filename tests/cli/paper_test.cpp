@@ -43,6 +43,15 @@ TEST(PaperVerb, Table3HoldsWhatEvalSaysAndThePapersFigure) {
     EXPECT_EQ(source.at("gpu"), "NVIDIA H200") << source;
 }
 
+TEST(PaperVerb, TheRegionsSayWhatTheySaidBeforeTheLayersWereMeasured) {
+  const std::string csv = folder().at("regions.csv");
+  const Said said = ramp_says("paper regions --csv " + csv + kData);
+  ASSERT_EQ(said.code, 0) << said.err;
+  EXPECT_EQ(text_of_file(csv),
+            text_of_file(std::string(RAMP_SOURCE_DIR) + "/data/predictions/regions.csv"));
+  EXPECT_NE(said.out.find("never seen"), std::string::npos) << said.out;
+}
+
 TEST(PaperVerb, AFileOfTheUsersAddsItsRowAndSimulatedTimesAreCalledThat) {
   const Said said = ramp_says("paper table5 " + synthetic_measurements());
   ASSERT_EQ(said.code, 0) << said.err;

@@ -25,9 +25,9 @@ constexpr Needs kNeeds[] = {
     {"menu-3", "ramp bench layer olmoe --layout ep8 --forced all --menu A,B,C"},
     {"conditional-us", "conditional graph nodes; menus here are one kernel"},
     {"idle-blocks", "a grid of idle blocks; blocks here are persistent and take what there is"},
-    {"moved-model", "a model with the layer's dimensions among its terms"},
+    {"moved-model", "measurements of two models"},
     {"mix-gain", "files that are scored on open loops of 32 requests/s"},
-    {"regions", "a prediction from hardware constants, kept before measuring"},
+    {"regions", "measurements of an EP8 layout"},
     {"profiling", "wall-clock minutes, which measurement files don't hold"},
     {"alpha-moe", "Alpha-MoE's times, as a table for ramp profile import"},
     {"tp-trace", "ramp tune --model qwen3-30b --layout tp2 --generate seed=1 --minutes 2"},
@@ -73,8 +73,8 @@ Report paper_claims_beside_ours(const PaperRequest& request) {
     if (evaluations[r])
       input.files.push_back(rows[r].file), input.evaluations.push_back(evaluations[r]);
   ClaimAnswers answers;
-  for (const auto answer : {answer_choice, answer_menus, answer_moved, answer_winners, answer_model,
-                            answer_kernel, answer_traffic})
+  for (const auto answer : {answer_choice, answer_menus, answer_moved, answer_cross, answer_winners,
+                            answer_model, answer_kernel, answer_traffic})
     answer(input, answers);
   for (const PaperClaim& claim : paper_claims()) {
     const ClaimAnswer& answer = answers[std::string(claim.id)];

@@ -29,6 +29,7 @@ struct ClaimInput {
 void answer_choice(const ClaimInput& input, ClaimAnswers& answers);   // policies compared
 void answer_menus(const ClaimInput& input, ClaimAnswers& answers);    // six, and three and twelve
 void answer_moved(const ClaimInput& input, ClaimAnswers& answers);    // other EP degrees
+void answer_cross(const ClaimInput& input, ClaimAnswers& answers);    // other models, regions
 void answer_winners(const ClaimInput& input, ClaimAnswers& answers);  // who wins where
 void answer_model(const ClaimInput& input, ClaimAnswers& answers);    // Eq. 3's errors and ranks
 void answer_kernel(const ClaimInput& input, ClaimAnswers& answers);   // records of whole layers

@@ -21,6 +21,7 @@ Report paper_figure3(const PaperRequest&);
 Report paper_figure4(const PaperRequest&);
 Report paper_figure5(const PaperRequest&);
 Report paper_figure6(const PaperRequest&);
+Report paper_regions(const PaperRequest&);
 Report paper_claims_beside_ours(const PaperRequest&);
 
 const std::vector<PaperResult>& paper_results() {
@@ -38,6 +39,7 @@ const std::vector<PaperResult>& paper_results() {
       {"figure4", "the GPUs of one forward pass, layer by layer", paper_figure4},
       {"figure5", "the layer built up one change at a time, and its floor", paper_figure5},
       {"figure6", "the cost model on held-out loads", paper_figure6},
+      {"regions", "which class of configurations wins, said before measuring", paper_regions},
       {"claims", "every number of its text", paper_claims_beside_ours},
   };
   return results;
