@@ -171,13 +171,16 @@ void add_bench(CLI::App& app) {
   layer->add_option("--forced", options->forced,
                     "all: each entry of --menu forced in one kernel, against the same alone");
   layer
-      ->add_option("--mode", options->mode,
-                   "how a token's results are added: fast (the default, in any order) or ordered (the "
-                   "same bits always; entries of family f3)")
+      ->add_option(
+          "--mode", options->mode,
+          "how a token's results are added: fast (the default, in any order) or ordered (the "
+          "same bits always; entries of family f3)")
       ->check(CLI::IsMember({"fast", "ordered"}));
-  layer->add_option("--prefill", options->prefill,
-                    "weight units that a block requests before it knows the routing, cut to what the "
-                    "menu can; default: by the share of experts expected to be active")
+  layer
+      ->add_option(
+          "--prefill", options->prefill,
+          "weight units that a block requests before it knows the routing, cut to what the "
+          "menu can; default: by the share of experts expected to be active")
       ->check(CLI::Range(0, kFfnMaxStages + kFfnMaxEarly));
   layer->footer(
       "Examples:\n"

@@ -5,11 +5,26 @@
 
 #include <cmath>
 
+#include "base/error.hpp"
+#include "choice/tune.hpp"
+#include "kernels/ffn/space.hpp"
 #include "lab/measurements.hpp"
 #include "lab/simulated_timer.hpp"
 #include "problem/calibration.hpp"
 
 namespace ramp::cli {
+namespace {
+
+// Other kernels' configurations, which tables bring in, never do.
+bool runs_ordered(const Candidate& candidate) {
+  try {
+    return ffn_from_knobs(candidate.knobs).topology == kF3;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
 
 using nlohmann::json;
 
@@ -75,6 +90,29 @@ void add_menu_flags(CLI::App& app, MenuFlags& flags) {
          "what the menu minimises over the training passes: their time, or every pass alike")
       ->check(CLI::IsMember({"time", "relative"}))
       ->capture_default_str();
+  app.add_option("--mode", flags.mode,
+                 "how a token's results are added: fast (in any order), or ordered (the same bits "
+                 "always; entries of family f3)")
+      ->check(CLI::IsMember({"fast", "ordered"}))
+      ->capture_default_str();
+}
+
+Plan plan_of_mode(const MeasuredSpace& space, const MenuFlags& flags) {
+  if (flags.mode == "fast") return tune_from(space, flags.menu());
+  MeasuredSpace ordered = space;
+  ordered.candidates.clear(), ordered.samples.clear();
+  for (std::size_t c = 0; c < space.candidates.size(); ++c) {
+    if (!runs_ordered(space.candidates[c])) continue;
+    ordered.candidates.push_back(space.candidates[c]);
+    ordered.samples.push_back(space.samples[c]);
+  }
+  if (ordered.candidates.empty())
+    throw Error("--mode", "ordered", "measurements of configurations of family f3",
+                "measure again with `ramp profile`, or leave it out");
+  Plan plan = tune_from(ordered, flags.menu());
+  plan.mode = flags.mode;
+  for (SizedPlan& sized : plan.smaller) sized.plan.mode = flags.mode;
+  return plan;
 }
 
 json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }

@@ -9,6 +9,7 @@
 
 #include "choice/measured.hpp"
 #include "choice/menu.hpp"
+#include "choice/plan.hpp"
 
 namespace ramp::cli {
 
@@ -23,10 +24,13 @@ nlohmann::json provenance_json(const MeasuredSpace& space);
 // --menu N --occupancy CLASS --objective time|relative
 struct MenuFlags {
   MenuOptions options;
-  std::string objective = "time";
+  std::string objective = "time", mode = "fast";
   MenuOptions menu() const;
 };
 void add_menu_flags(CLI::App& app, MenuFlags& flags);
+
+// The plan of the configurations that run in flags.mode, which it then says.
+Plan plan_of_mode(const MeasuredSpace& space, const MenuFlags& flags);
 
 // JSON has no NaN: null.
 nlohmann::json number_or_null(double value);

@@ -259,7 +259,7 @@ void add_gpu_facts(Plan& plan) {
 
 void make(const Options& options) {
   const MeasuredSpace space = read_measured(options.measurements);
-  Plan plan = tune_from(space, options.menu.menu());
+  Plan plan = plan_of_mode(space, options.menu);
   add_gpu_facts(plan);
   write_plan(options.out, plan);
   if (options.as_json) {

@@ -156,7 +156,7 @@ void run(Options& options) {
   const MeasuredSpace space = read_measured(outcome.path);
   if (options.plan.empty())
     options.plan = fmt::format("{}-{}.plan.json", space.provenance.model, space.provenance.layout);
-  Plan plan = tune_from(space, options.menu.menu());
+  Plan plan = plan_of_mode(space, options.menu);
   describe_gpu(plan, options.campaign.timer);
   write_plan(options.plan, plan);
   if (!options.as_json) {

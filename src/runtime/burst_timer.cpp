@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <tuple>
 #include <numeric>
+#include <tuple>
 
 #include "base/statistics.hpp"
 #include "kernels/prepare/twin.hpp"
@@ -251,8 +251,8 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
     const int owned =
         ffn_owned_experts(c, shape_.intermediate, context_.info().sms, shape_.experts);
     if (load.tiles.count(tiles_key(c))) continue;
-    std::vector<Tile> tiles = listed_tiles(load.grouped.counts, load.grouped.row_base, c.rows,
-                                           owned, c.topology == kF3);
+    std::vector<Tile> tiles =
+        listed_tiles(load.grouped.counts, load.grouped.row_base, c.rows, owned, c.topology == kF3);
     const int number = static_cast<int>(tiles.size());
     tiles.resize(tiles.size() + 1);  // an empty list has an address too
     load.tiles[tiles_key(c)] = {append(arena, tiles), number};

@@ -147,8 +147,8 @@ class Checker {
     report(check_two_streams(layer, trials_.front()));
   }
 
-  // `ordered` mode: every entry of the menu, each case, with the bits of whoever ran it first; then a
-  // part of a batch, its tokens in reverse.
+  // `ordered` mode: every entry of the menu, each case, with the bits of whoever ran it first; then
+  // a part of a batch, its tokens in reverse.
   void check_ordered(const std::shared_ptr<const Kernels>& kernels,
                      const std::vector<int>& entries) {
     const std::size_t menu = kernels->menu().size();
@@ -207,12 +207,14 @@ class Checker {
     layer.forward(call);
     wait_for(stream_, kSeconds, config_ + ": a part of a batch");
     const auto out = memory.output.values<std::uint16_t>();
-    const std::vector<std::uint16_t>& all = ordered_.at(trial.setting.name + "/" + whole->name).second;
+    const std::vector<std::uint16_t>& all =
+        ordered_.at(trial.setting.name + "/" + whole->name).second;
     for (int t = 0; t < part.tokens && record.ok; ++t) {
       const auto from = static_cast<std::size_t>(whole->batch.tokens - 1 - t) * d;
-      record.ok = std::equal(all.begin() + static_cast<std::ptrdiff_t>(from),
-                             all.begin() + static_cast<std::ptrdiff_t>(from + d),
-                             out.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(t) * d));
+      record.ok =
+          std::equal(all.begin() + static_cast<std::ptrdiff_t>(from),
+                     all.begin() + static_cast<std::ptrdiff_t>(from + d),
+                     out.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(t) * d));
       if (!record.ok) record.detail = fmt::format("token {} has other bits than in its batch", t);
     }
     return record;

@@ -32,8 +32,8 @@ struct LayerOptions {
   std::vector<FfnConfig> menu;
   std::vector<Theta> theta;  // one an entry (Eq. 3)
   // A token's results are added in FP32 in the order of its ids: the same bits in every run,
-  // whichever entry runs, wherever the token stands and however many others there are.  For menus of
-  // topology F3, which keeps one order of sums in every entry.
+  // whichever entry runs, wherever the token stands and however many others there are.  For menus
+  // of topology F3, which keeps one order of sums in every entry.
   bool ordered = false;
 };
 

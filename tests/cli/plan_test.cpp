@@ -66,6 +66,22 @@ TEST(PlanVerb, ExplainsEveryLineOfACountsFile) {
   EXPECT_EQ(said.json()[1].at("pairs"), 100);
 }
 
+TEST(PlanVerb, OfOrderedModeHoldsEntriesThatKeepOneOrder) {
+  const std::string path = folder().at("ordered.plan.json");
+  const Said said = ramp_says(
+      "plan make " RAMP_SOURCE_DIR "/data/h200/olmoe-ep8.rmeas --mode ordered --json -o " + path);
+  ASSERT_EQ(said.code, 0) << said.err;
+  const auto plan = nlohmann::json::parse(text_of_file(path));
+  EXPECT_EQ(plan.at("mode"), "ordered");
+  ASSERT_FALSE(plan.at("menu").empty());
+  for (const auto& entry : plan.at("menu"))
+    EXPECT_EQ(entry.at("label").get<std::string>().rfind("f3-", 0), 0u) << entry.at("label");
+  const Said none =
+      ramp_says("plan make " + synthetic_measurements() + " --mode ordered -o " + path);
+  EXPECT_EQ(none.code, 1);
+  EXPECT_NE(none.err.find("family f3"), std::string::npos) << none.err;
+}
+
 TEST(PlanVerb, SaysWhichFieldOfAPlanIsWrong) {
   auto plan = nlohmann::json::parse(text_of_file(made_plan()));
   plan["menu"][2]["theta"]["tile_us"] = -1;

@@ -26,7 +26,7 @@ struct LayerSetup {
 struct Pass {
   const CheckCase* work = nullptr;
   int forced = -1;
-  int prefill = 0;  // units; cut to what the menu allows
+  int prefill = 0;            // units; cut to what the menu allows
   bool prefill_down = false;  // as many of the down phase's first items, in topology F3
 };
 

@@ -170,7 +170,8 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
       << "cleared, or left to `combine`";
   if (p.position) expect_positions(p, want, a.ids, map);
   int wrong = 0;
-  std::vector<bool> read(static_cast<std::size_t>(p.tokens));  // of the others large loads leave out
+  std::vector<bool> read(
+      static_cast<std::size_t>(p.tokens));  // of the others large loads leave out
   for (const Row& row : want.rows) read[static_cast<std::size_t>(row.token)] = true;
   for (std::size_t g = 0; g < a.hidden.size() / kScaleGroup; ++g) {
     if (!read[g / (static_cast<std::size_t>(p.hidden_size) / kScaleGroup)]) continue;

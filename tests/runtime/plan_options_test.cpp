@@ -127,11 +127,23 @@ TEST(OptionsFromPlan, KnobsOfAnotherFamilyAreRefusedAtTheirEntry) {
   expect_says(refusal(plan, use_here()), {"/menu/2", "triton", "f1"});
 }
 
-TEST(OptionsFromPlan, OrderedSumsAndModelsWhoseExpertsDoNotRunAreRefused) {
+TEST(OptionsFromPlan, OrderedSumsAskForEntriesThatKeepOneOrder) {
   Plan plan = example_plan();
   plan.mode = "ordered";
-  expect_says(refusal(plan, use_here()), {"/mode", "ordered", "fast"});
-  plan = example_plan();
+  expect_says(refusal(plan, use_here()), {"menu/0", "f1-", "f3", "--mode ordered"});
+  plan.menu.resize(1);
+  const FfnConfig two_phases = ffn_from_label("f3-r64-c256-s4-w1-dynamic");
+  PlanEntry& entry = plan.menu[0];
+  entry.label = ffn_label(two_phases), entry.knobs = ffn_knobs(two_phases);
+  entry.grid = ffn_grid(two_phases, plan.shape.hidden, plan.shape.intermediate, 132);
+  EXPECT_EQ(refusal(plan, use_here()), "");
+  EXPECT_TRUE(options_from_plan(plan, use_here()).ordered);
+  plan.mode = "fast";
+  EXPECT_FALSE(options_from_plan(plan, use_here()).ordered);
+}
+
+TEST(OptionsFromPlan, ModelsWhoseExpertsDoNotRunAreRefused) {
+  Plan plan = example_plan();
   plan.model = "gptoss-20b";
   expect_says(refusal(plan, use_here()), {"gptoss-20b", "biases"});
 }

@@ -131,7 +131,7 @@ struct PhasedLayout {
   int rows, staging, scales_x, scales_w, row_max, items, item_bytes, bytes;
 };
 constexpr int kPhasedProducerRegisters = 72, kPhasedConsumerRegisters = 216;
-constexpr int kPhasedHeadBytes = 32;  // PhasedItem
+constexpr int kPhasedHeadBytes = 32;                  // PhasedItem
 constexpr int kPhasedMiddlePitch = kScaleGroup + 16;  // bytes, of activated rows in `staging`
 RAMP_HD constexpr PhasedLayout phased_layout(const FfnConfig& c) {
   PhasedLayout l{};
@@ -149,8 +149,7 @@ RAMP_HD constexpr PhasedLayout phased_layout(const FfnConfig& c) {
 
 // Shared memory of the launch: alignment slack, barriers and the largest entry.
 RAMP_HD constexpr int ffn_shared_bytes(const FfnConfig& c) {
-  const int bytes =
-      c.topology == kF3 ? phased_layout(c).bytes : ffn_layout(c, ffn_early(c)).bytes;
+  const int bytes = c.topology == kF3 ? phased_layout(c).bytes : ffn_layout(c, ffn_early(c)).bytes;
   return 1024 + kFfnBarrierBytes + bytes;
 }
 
@@ -201,8 +200,7 @@ RAMP_HD constexpr int ffn_slices(const FfnConfig& c, int intermediate) {
 
 RAMP_HD constexpr Grid ffn_grid(const FfnConfig& c, int hidden, int intermediate, int blocks) {
   const Phase up{c.rows, ffn_slices(c, intermediate), blocks / c.split};
-  if (c.topology == kF3)
-    return Grid{{up, {c.rows, ceil_div(hidden, kFfnUnitCols), blocks}}, 2};
+  if (c.topology == kF3) return Grid{{up, {c.rows, ceil_div(hidden, kFfnUnitCols), blocks}}, 2};
   return Grid{{up, {}}, 1};
 }
 

@@ -31,13 +31,12 @@
 
 namespace ramp {
 
-// Runs f on entry `choice` of kMenu.  A choice out of range (a corrupted word) runs the first.
-template <auto& kMenu, int kEntries, int kIndex = 0, class F>
+// Runs f on entry `choice` of kMenu.
+template <auto& kMenu, int kEntries, class F>
 __device__ __forceinline__ void with_entry(int choice, const F& f) {
-  if constexpr (kIndex + 1 < kEntries) {
-    if (choice != kIndex && choice > 0) return with_entry<kMenu, kEntries, kIndex + 1>(choice, f);
-  }
-  f.template operator()<FfnEntry<kMenu[kIndex], menu_start(kMenu, kEntries)>>();
+  with_index<kEntries>(choice, [&]<int kIndex>() {
+    f.template operator()<FfnEntry<kMenu[kIndex], menu_start(kMenu, kEntries)>>();
+  });
 }
 template <auto& kMenu, int kEntries>
 __device__ __forceinline__ FfnNumbers numbers_of(int choice) {

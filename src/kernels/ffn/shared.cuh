@@ -19,6 +19,16 @@ struct FfnMaps {
 // kOneWarpgroup + 0 and + 1.
 enum NamedBarrier { kAllConsumers = 1, kOneWarpgroup = 2, kGatherers = 4 };
 
+// Calls f with the menu's index `choice` as a constant.  One that is out of range (a corrupted
+// word) runs the entry at that end of the menu.
+template <int kEntries, int kIndex = 0, class F>
+__device__ __forceinline__ void with_index(int choice, const F& f) {
+  if constexpr (kIndex + 1 < kEntries) {
+    if (choice > kIndex) return with_index<kEntries, kIndex + 1>(choice, f);
+  }
+  f.template operator()<kIndex>();
+}
+
 // What everybody in the block needs to know of an item.
 struct ItemHead {
   int expert, slice;

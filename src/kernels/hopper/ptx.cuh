@@ -281,7 +281,8 @@ __device__ __forceinline__ float reciprocal_approx(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// 1 / x to the last bit where x and the result are normal; __frcp_rn branches for those that aren't.
+// 1 / x to the last bit where x and the result are normal; __frcp_rn branches for those that
+// aren't.
 __device__ __forceinline__ float reciprocal(float x) {
   const float about = reciprocal_approx(x);
   return fmaf(-fmaf(x, about, -1.0f), about, about);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `ordered` mode behind `ffn`: a token's rows, each rounded to bf16 in its slot, are added in FP32 in
-// the order of the token's ids, so the sum depends neither on who was done first nor on where the
-// rows stand.  Pairs of other GPUs are skipped; a token without local pairs gets zeros.
+// `ordered` mode behind `ffn`: a token's rows, each rounded to bf16 in its slot, are added in FP32
+// in the order of the token's ids, so the sum depends neither on who was done first nor on where
+// the rows stand.  Pairs of other GPUs are skipped; a token without local pairs gets zeros.
 #pragma once
 
 #include "kernels/hopper/ptx.cuh"

@@ -158,9 +158,9 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
 extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prepare_group(
     const __grid_constant__ ramp::PrepareArgs a) {
   extern __shared__ int prepare_shared[];
-  const int runs = ramp::selecting_of(a.ready_counts ? a.tokens : a.tokens * a.top_k,
-                                      a.ready_counts != nullptr)
-                       .blocks;
+  const int runs =
+      ramp::selecting_of(a.ready_counts ? a.tokens : a.tokens * a.top_k, a.ready_counts != nullptr)
+          .blocks;
   ramp::launch_dependents();
   if (static_cast<int>(blockIdx.x) < runs) {
     ramp::group_run(a, blockIdx.x, runs, prepare_shared);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows in pieces of 512 columns, which warps take in turns.  Token and piece are counted up instead of
-// divided out of an index: the loops that walk like this are bound by instructions.
+// Rows in pieces of 512 columns, which warps take in turns.  Token and piece are counted up instead
+// of divided out of an index: the loops that walk like this are bound by instructions.
 #pragma once
 
 #include "base/host_device.h"
@@ -15,8 +15,7 @@ struct RowPiece {
   int pieces;                    // of a row
   int step_tokens, step_pieces;  // to the warp's next
 
-  __device__ RowPiece(int hidden, int warp, int warps)
-      : pieces(ceil_div(hidden, kPieceColumns)) {
+  __device__ RowPiece(int hidden, int warp, int warps) : pieces(ceil_div(hidden, kPieceColumns)) {
     token = warp / pieces, piece = warp % pieces;
     step_tokens = warps / pieces, step_pieces = warps % pieces;
   }

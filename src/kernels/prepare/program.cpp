@@ -44,9 +44,8 @@ gpu::CompileRequest prepare_request() {
 int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting) {
   const long long elements = static_cast<long long>(tokens) * hidden;
   const long long quantise = (elements + kElementsOfBlock - 1) / kElementsOfBlock;
-  const int blocks =
-      selecting.blocks +
-      static_cast<int>(std::clamp<long long>(quantise, 1, std::max(1, sms - selecting.blocks)));
+  const int blocks = selecting.blocks + static_cast<int>(std::clamp<long long>(
+                                            quantise, 1, std::max(1, sms - selecting.blocks)));
   if (selecting.by != SelectBy::kCluster) return blocks;
   const int clusters = std::min(ceil_div(blocks, kBlocksOfCluster), sms / kBlocksOfCluster);
   return std::max(2, clusters) * kBlocksOfCluster;
@@ -59,7 +58,7 @@ void require_clean_prepare(const gpu::Cubin& cubin) {
 }
 
 int combine_blocks(int tokens, int hidden, int sms) {
-  constexpr int kBlocksOfSm = 8, kWarps = 8, kColumns = 512;  // pieces.cuh
+  constexpr int kBlocksOfSm = 3, kWarps = 8, kColumns = 512;  // pieces.cuh
   const long long pieces = static_cast<long long>(tokens) * ((hidden + kColumns - 1) / kColumns);
   return static_cast<int>(
       std::clamp<long long>((pieces + kWarps - 1) / kWarps, 1, sms * kBlocksOfSm));
@@ -99,10 +98,11 @@ void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stre
     config.programmatic = true;
     return config;
   };
-  gpu::LaunchConfig last =
-      config_of(prepare_blocks(args.tokens, args.hidden_size, sms, selecting));
+  gpu::LaunchConfig last = config_of(prepare_blocks(args.tokens, args.hidden_size, sms, selecting));
   switch (selecting.by) {
-    case SelectBy::kBlock: kernel_(last, args); break;
+    case SelectBy::kBlock:
+      kernel_(last, args);
+      break;
     case SelectBy::kCluster:
       last.cluster = kBlocksOfCluster;
       cluster_(last, args);

@@ -154,12 +154,12 @@ template <int kBlocks>
 __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* shared) {
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
   const int experts = a.local_experts;
-  int* counters = shared;                            // [experts][kCounterPitch]
-  int* before = counters + kCounterPitch * experts;  // [experts][warps]
-  int* count = before + kPrepareWarps * experts;     // [experts]
-  int* base = count + experts;                       // [experts]
-  int* tile_base = base + experts;                   // [entries][experts]
-  int* told = tile_base + a.menu.entries * experts;  // [blocks][experts] their counts
+  int* counters = shared;                                // [experts][kCounterPitch]
+  int* before = counters + kCounterPitch * experts;      // [experts][warps]
+  int* count = before + kPrepareWarps * experts;         // [experts]
+  int* base = count + experts;                           // [experts]
+  int* tile_base = base + experts;                       // [entries][experts]
+  int* told = tile_base + a.menu.entries * experts;      // [blocks][experts] their counts
   int* rows_before = told + kBlocksOfCluster * experts;  // [experts] of the blocks before
   __shared__ float cost[kMaxMenu];
   __shared__ int tiles[kMaxMenu];
@@ -209,8 +209,8 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
     }
     cluster_sync();
   }
-  // n_e of expert e0 + lane; of one block's pairs it is summed by every warp that needs it, which is
-  // faster than to meet once more.
+  // n_e of expert e0 + lane; of one block's pairs it is summed by every warp that needs it, which
+  // is faster than to meet once more.
   const auto count_of = [&](int e, int& kept) {
     int n = 0;
     if (e < experts && a.ready_counts) {
@@ -271,10 +271,10 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
     for (int r = 0; r < kPairsInRegisters; ++r) {
       const int e = expert[r];
       if (r < rounds && e >= 0)
-        expert[r] = place_row(a, e, base[e],
-                              (kBlocks > 1 ? rows_before[e] : 0) +
-                                  before[e * kPrepareWarps + warp] + rank[r],
-                              Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
+        expert[r] = place_row(
+            a, e, base[e],
+            (kBlocks > 1 ? rows_before[e] : 0) + before[e * kPrepareWarps + warp] + rank[r],
+            Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
     }
     if (a.position)
 #pragma unroll

@@ -39,10 +39,10 @@ constexpr int kTileShares = 1 << 30;
 
 // Counters add up until the caller clears them (ramp_layer_counters); the rest is of the last call.
 struct LayerState {
-  int choice;  // the entry that runs
-  int tiles;   // in the list
-  int claim;   // next item, counted up by the blocks
-  int rows;    // token-expert pairs of this GPU
+  int choice;          // the entry that runs
+  int tiles;           // in the list
+  int claim;           // next item, counted up by the blocks
+  int rows;            // token-expert pairs of this GPU
   unsigned passes;     // calls
   unsigned foreign;    // pairs of other GPUs
   unsigned padded;     // ids of -1
@@ -72,11 +72,11 @@ struct PrepareArgs {
   float* rows_scale;       // [tokens, hidden / 128]
   unsigned short* output;  // [tokens, hidden] bf16, zeroed here unless `position` is there
   LayerState* state;
-  int* counts;  // [local_experts] n_e
-  Row* rows;    // [rows] grouped by expert, in the order of the pairs
-  Row* head;    // [local_experts, kHeadRows] the first of each expert
-  Tile* tile;   // [tiles]
-  int* ready;   // [tiles] cleared where the entry has two phases
+  int* counts;    // [local_experts] n_e
+  Row* rows;      // [rows] grouped by expert, in the order of the pairs
+  Row* head;      // [local_experts, kHeadRows] the first of each expert
+  Tile* tile;     // [tiles]
+  int* ready;     // [tiles] cleared where the entry has two phases
   int* position;  // [tokens, top_k] a pair's row, or -1, for `combine`; null in `fast` mode
   // Of large loads, from the count to the group kernel (spread.cuh).
   int* run_counts;  // [runs, local_experts]
@@ -101,9 +101,9 @@ struct FfnArgs {
   int hidden;
   int intermediate;
   int owned_experts;
-  int prefill;  // units requested before the routing is known
+  int prefill;       // units requested before the routing is known
   int prefill_down;  // in topology F3, by blocks whose first item would be one of the down phase
-  int pace_ns;  // between two of them, of a block
+  int pace_ns;       // between two of them, of a block
 };
 
 // Of `ordered` mode: output[t] is the sum of its rows in FP32, in the order of its ids.

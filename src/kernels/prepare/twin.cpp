@@ -78,8 +78,8 @@ std::vector<Tile> listed_tiles(std::span<const int> counts, std::span<const int>
   if (phased)
     for (std::size_t e = 0; e < counts.size() && static_cast<int>(e) < owned_experts; ++e) {
       const int rows = std::clamp(counts[e], 0, rows_of_tile);
-      tiles.push_back({static_cast<int>(e) | rows << 16 | shares(e), row_base[e],
-                       static_cast<int>(e), 1});
+      tiles.push_back(
+          {static_cast<int>(e) | rows << 16 | shares(e), row_base[e], static_cast<int>(e), 1});
     }
   for (std::size_t e = 0; e < counts.size(); ++e) {
     const int n = counts[e];
@@ -90,8 +90,8 @@ std::vector<Tile> listed_tiles(std::span<const int> counts, std::span<const int>
     for (int t = 0; t < claimed; ++t) {
       const int at = (t + owned) * rows_of_tile;
       const int rows = std::min(rows_of_tile, n - at);
-      tiles.push_back({static_cast<int>(e) | rows << 16 | shares(e), row_base[e] + at, first,
-                       claimed});
+      tiles.push_back(
+          {static_cast<int>(e) | rows << 16 | shares(e), row_base[e] + at, first, claimed});
     }
   }
   return tiles;

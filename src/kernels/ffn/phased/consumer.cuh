@@ -10,8 +10,8 @@
 namespace ramp {
 
 // How the two warpgroups share a tile: one above the other, with 64 rows and all columns each, or,
-// of a tile of up to 64 rows, side by side, with all rows and half of the columns.  A tile of either
-// kind gives the same bits.
+// of a tile of up to 64 rows, side by side, with all rows and half of the columns.  A tile of
+// either kind gives the same bits.
 enum class Share { kAbove, kBeside };
 
 template <class E>
@@ -62,7 +62,8 @@ struct PhasedConsumer {
       meet<kShare>();
     staged_beside = kShare == Share::kBeside;
   }
-  // Of the tile's rows in `staging`, those that this warp copies out: from `first`, every `step`-th.
+  // Of the tile's rows in `staging`, those that this warp copies out: from `first`, every
+  // `step`-th.
   struct Turns {
     int first, step, end;
   };
@@ -104,11 +105,10 @@ struct PhasedConsumer {
     for (int k = 0; k < it.units; ++k) {
       mbarrier_wait(s.full(unit.slot), unit.phase);
       fence_proxy_async();  // the rows came by ordinary copies
-      const float* scale = reinterpret_cast<const float*>(s.base + E::row_scales_at(unit.slot)) +
-                           my_row<kShare>();
+      const float* scale =
+          reinterpret_cast<const float*>(s.base + E::row_scales_at(unit.slot)) + my_row<kShare>();
       const float row0 = scale[0], row1 = scale[8];
-      const float* weight =
-          reinterpret_cast<const float*>(s.base + E::weight_scales_at(unit.slot));
+      const float* weight = reinterpret_cast<const float*>(s.base + E::weight_scales_at(unit.slot));
       const float w0 = weight[piece0 / kScaleGroup], w1 = weight[piece1 / kScaleGroup];
       const int slot = uniform(unit.slot);
       const u64 tokens = matrix_descriptor(E::tokens(s, slot) + first_row<kShare>() * kScaleGroup);
@@ -218,20 +218,19 @@ struct PhasedConsumer {
   __device__ __forceinline__ void finish_down(const PhasedItem& it, const Row* rows,
                                               const Sums<kShare>& sum0, const Sums<kShare>& sum1) {
     enter_staging<kShare>();
-    const u32 to = s.ring + E::layout.staging +
-                   (first_row<kShare>() + warp * 16 + lane / 8 % 2 * 8 + lane % 8) *
-                       kFfnStagingPitch +
-                   lane / 16 * 16;
+    const u32 to =
+        s.ring + E::layout.staging +
+        (first_row<kShare>() + warp * 16 + lane / 8 % 2 * 8 + lane % 8) * kFfnStagingPitch +
+        lane / 16 * 16;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const Sums<kShare>& sum = i ? sum1 : sum0;
 #pragma unroll
       for (int j = 0; j < kColumns<kShare> / 8; j += 2)
-        store_matrix_x4(to + (piece_at<kShare>(1, i) + j * 8) * 2,
-                        pack_bf16(sum[4 * j], sum[4 * j + 1]),
-                        pack_bf16(sum[4 * j + 2], sum[4 * j + 3]),
-                        pack_bf16(sum[4 * j + 4], sum[4 * j + 5]),
-                        pack_bf16(sum[4 * j + 6], sum[4 * j + 7]));
+        store_matrix_x4(
+            to + (piece_at<kShare>(1, i) + j * 8) * 2, pack_bf16(sum[4 * j], sum[4 * j + 1]),
+            pack_bf16(sum[4 * j + 2], sum[4 * j + 3]), pack_bf16(sum[4 * j + 4], sum[4 * j + 5]),
+            pack_bf16(sum[4 * j + 6], sum[4 * j + 7]));
     }
     meet<kShare>();
     const Turns mine = turns<kShare>(it);

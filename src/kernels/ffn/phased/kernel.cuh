@@ -19,14 +19,11 @@
 
 namespace ramp {
 
-// Runs f on entry `choice` of kMenu.  A choice out of range (a corrupted word) runs the first.
-template <auto& kMenu, int kEntries, int kIndex = 0, class F>
+// Runs f on entry `choice` of kMenu.
+template <auto& kMenu, int kEntries, class F>
 __device__ __forceinline__ void with_phased_entry(int choice, const F& f) {
-  if constexpr (kIndex + 1 < kEntries) {
-    if (choice != kIndex && choice > 0)
-      return with_phased_entry<kMenu, kEntries, kIndex + 1>(choice, f);
-  }
-  f.template operator()<PhasedEntry<kMenu[kIndex]>>();
+  with_index<kEntries>(choice,
+                       [&]<int kIndex>() { f.template operator()<PhasedEntry<kMenu[kIndex]>>(); });
 }
 
 template <auto& kMenu, int kEntries>
@@ -75,8 +72,7 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
     take_registers<kPhasedConsumerRegisters>();
     wait_for_dependencies();
     const int choice = load_cg(&a.state->choice);
-    with_phased_entry<kMenu, kEntries>(choice,
-                                       [&]<class E>() { PhasedConsumer<E>{s, a}.run(); });
+    with_phased_entry<kMenu, kEntries>(choice, [&]<class E>() { PhasedConsumer<E>{s, a}.run(); });
   }
 }
 
