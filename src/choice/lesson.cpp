@@ -56,11 +56,8 @@ Lesson make_lesson(const MeasuredSpace& space, Role role, Half half) {
 }
 
 Lesson make_lesson_of_all_sizes(const MeasuredSpace& space) {
-  bool is_drawn[kSizeRanges] = {};
-  for (const SizeCoverage& size : coverage_by_size(space)) is_drawn[size.range] = size.is_uniform;
-  return lesson_of_passes(space, Half::kBoth, [&](const MeasuredPass& pass) {
-    return pass.role == Role::kTrain ||
-           (pass.role == Role::kUniform && is_drawn[size_range(pass.tokens)]);
+  return lesson_of_passes(space, Half::kBoth, [](const MeasuredPass& pass) {
+    return pass.role == Role::kTrain || pass.role == Role::kUniform;
   });
 }
 

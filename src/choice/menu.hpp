@@ -21,7 +21,8 @@ struct MenuOptions {
   // as fast as alone, and menus by pass size lose less than a larger one (docs/policies.md).
   int entries = 4;
   std::string occupancy;  // empty: every class is tried and the best kept
-  MenuObjective objective = MenuObjective::kTime;
+  // A campaign samples passes evenly over sizes, not as often as serving sees them.
+  MenuObjective objective = MenuObjective::kRelative;
   int menus = 4;  // by pass size, at most (menus_by_size)
 };
 

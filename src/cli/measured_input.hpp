@@ -24,7 +24,7 @@ nlohmann::json provenance_json(const MeasuredSpace& space);
 // --menu N --occupancy CLASS --objective time|relative
 struct MenuFlags {
   MenuOptions options;
-  std::string objective = "time", mode = "fast";
+  std::string objective = "relative", mode = "fast";
   MenuOptions menu() const;
 };
 void add_menu_flags(CLI::App& app, MenuFlags& flags);
