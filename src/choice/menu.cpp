@@ -166,7 +166,7 @@ Search prepare(const Lesson& lesson, MenuObjective objective) {
       if (load < 0) continue;
       all.loads.push_back(load);
       all.full = std::max<double>(all.full, best[load]);
-      if (rivals[load] < std::min(kLeastRivals, members)) continue;
+      if (rivals[load] < std::clamp(members, 1, kLeastRivals)) continue;
       part.loads.push_back(load);
       part.full = std::max<double>(part.full, best[load]);
     }

@@ -292,5 +292,15 @@ TEST(MeasuredSpace, ChecksWhatEverythingElseReliesOn) {
   refuses([](MeasuredSpace& s) { s.gpus = 0; });
 }
 
+// A campaign that ended before its first time; menus of nothing used to be chosen from.
+TEST(Evaluate, AFileWithoutATimeHasPoliciesThatCannotLearn) {
+  MeasuredSpace space = synthetic_space({});
+  for (auto& row : space.samples)
+    for (auto& samples : row) samples.clear();
+  const Evaluation evaluation = evaluate(space);
+  for (const std::string_view name : {kMenuPolicy, kMenusPolicy, std::string_view("menu-table")})
+    EXPECT_NE(score_of(evaluation, name).unavailable, "") << name;
+}
+
 }  // namespace
 }  // namespace ramp
