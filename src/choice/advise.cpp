@@ -15,26 +15,26 @@ double pass_us(const PassTimes& times, size_t pass) {
   return (static_cast<double>(times.us[0][pass]) + times.us[1][pass]) / 2;
 }
 
-Verdict verdict_of(const Advice& a) {
-  if (a.passes < kFewestPasses) return Verdict::kTooFewPasses;
-  if (a.gain_interval.high < 0) return Verdict::kSlower;
-  if (a.gain < kWorthwhileGain) return Verdict::kTooSmall;
-  return a.gain_interval.low > 0 ? Verdict::kWorthIt : Verdict::kHoldsZero;
+GainVerdict verdict_of(const Advice& a) {
+  if (a.passes < kFewestPasses) return GainVerdict::kTooFewPasses;
+  if (a.gain_interval.high < 0) return GainVerdict::kSlower;
+  if (a.gain < kWorthwhileGain) return GainVerdict::kTooSmall;
+  return a.gain_interval.low > 0 ? GainVerdict::kWorthIt : GainVerdict::kHoldsZero;
 }
 
 }  // namespace
 
-std::string_view verdict_text(Verdict verdict) {
+std::string_view verdict_text(GainVerdict verdict) {
   switch (verdict) {
-    case Verdict::kWorthIt:
+    case GainVerdict::kWorthIt:
       return "worth it";
-    case Verdict::kHoldsZero:
+    case GainVerdict::kHoldsZero:
       return "not worth it here: the interval holds 0";
-    case Verdict::kTooSmall:
+    case GainVerdict::kTooSmall:
       return "not worth it here: less than 1 %";
-    case Verdict::kSlower:
+    case GainVerdict::kSlower:
       return "not worth it here: slower";
-    case Verdict::kTooFewPasses:
+    case GainVerdict::kTooFewPasses:
       return "too few passes to say";
   }
   return "";

@@ -10,13 +10,13 @@
 
 namespace ramp {
 
-enum class Verdict { kWorthIt, kHoldsZero, kTooSmall, kSlower, kTooFewPasses };
+enum class GainVerdict { kWorthIt, kHoldsZero, kTooSmall, kSlower, kTooFewPasses };
 
 inline constexpr double kWorthwhileGain = 0.01;
 inline constexpr int kFewestPasses = 5;  // below, no verdict
 
 // "worth it", "not worth it here: ...", "too few passes to say".
-std::string_view verdict_text(Verdict verdict);
+std::string_view verdict_text(GainVerdict verdict);
 
 // Over the passes of least to most tokens for which present, choice and exhaustive search all have
 // a time.
@@ -30,7 +30,7 @@ struct Advice {
   Interval saved_interval;
   double gain = 0;  // share of the present's time, geometric mean over passes: each counts alike
   Interval gain_interval;  // 95 %, over passes
-  Verdict verdict = Verdict::kTooFewPasses;
+  GainVerdict verdict = GainVerdict::kTooFewPasses;
 };
 
 struct Advised {

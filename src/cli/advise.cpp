@@ -79,8 +79,9 @@ json json_of(const Advice& a, int layers) {
        {number_or_null(a.gain_interval.low), number_or_null(a.gain_interval.high)}},
       {"saved_us_a_step", scaled(a.saved_us)},
       {"saved_us_a_step_interval", {scaled(a.saved_interval.low), scaled(a.saved_interval.high)}},
-      {"worth_it",
-       a.verdict == Verdict::kTooFewPasses ? json(nullptr) : json(a.verdict == Verdict::kWorthIt)},
+      {"worth_it", a.verdict == GainVerdict::kTooFewPasses
+                       ? json(nullptr)
+                       : json(a.verdict == GainVerdict::kWorthIt)},
       {"verdict", verdict_text(a.verdict)}};
 }
 

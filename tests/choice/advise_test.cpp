@@ -50,7 +50,7 @@ TEST(Advise, TheGainIsAShareOfThePresentsTimeAndTheSavingItsMicroseconds) {
   EXPECT_GT(a.saved_interval.high, 6);
   EXPECT_NEAR(a.present_us, 30, 1e-6);
   EXPECT_NEAR(a.best_us, 1, 1e-6);
-  EXPECT_EQ(a.verdict, Verdict::kWorthIt);
+  EXPECT_EQ(a.verdict, GainVerdict::kWorthIt);
 }
 
 TEST(Advise, SaysNotWorthItWhenSo) {
@@ -59,21 +59,21 @@ TEST(Advise, SaysNotWorthItWhenSo) {
   const auto verdict = [&](const std::vector<float>& choice) {
     return advised(planted(sizes, ten, choice)).all.verdict;
   };
-  EXPECT_EQ(verdict(std::vector<float>(6, 9.8f)), Verdict::kWorthIt);
-  EXPECT_EQ(verdict(std::vector<float>(6, 9.95f)), Verdict::kTooSmall);
-  EXPECT_EQ(verdict(ten), Verdict::kTooSmall);
-  EXPECT_EQ(verdict(std::vector<float>(6, 11)), Verdict::kSlower);
-  EXPECT_EQ(verdict({5, 11, 11, 9, 10, 12}), Verdict::kHoldsZero);
+  EXPECT_EQ(verdict(std::vector<float>(6, 9.8f)), GainVerdict::kWorthIt);
+  EXPECT_EQ(verdict(std::vector<float>(6, 9.95f)), GainVerdict::kTooSmall);
+  EXPECT_EQ(verdict(ten), GainVerdict::kTooSmall);
+  EXPECT_EQ(verdict(std::vector<float>(6, 11)), GainVerdict::kSlower);
+  EXPECT_EQ(verdict({5, 11, 11, 9, 10, 12}), GainVerdict::kHoldsZero);
 }
 
 TEST(Advise, FourPassesAreTooFewAndUntimedOnesDontCount) {
   const Advised few = advised(planted({1, 1, 1, 1}, {10, 10, 10, 10}, {5, 5, 5, 5}));
-  EXPECT_EQ(few.all.verdict, Verdict::kTooFewPasses);
+  EXPECT_EQ(few.all.verdict, GainVerdict::kTooFewPasses);
   const Advised untimed =
       advised(planted({1, 1, 1, 1, 600}, {10, 10, 10, 10, 10}, {5, 5, 5, 5, kUntimed}));
   EXPECT_EQ(untimed.all.passes, 4);
   EXPECT_EQ(untimed.all.left_out, 1);
-  EXPECT_EQ(untimed.all.verdict, Verdict::kTooFewPasses);
+  EXPECT_EQ(untimed.all.verdict, GainVerdict::kTooFewPasses);
   EXPECT_NEAR(untimed.all.present_us, 10, 1e-6);
   ASSERT_EQ(untimed.ranges.size(), 2u);
   EXPECT_EQ(untimed.ranges[1].passes, 0);
