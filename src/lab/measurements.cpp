@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "lab/measurement_file.hpp"
 
 namespace ramp {
@@ -87,6 +89,32 @@ std::vector<TimedConfig> load_configs(const std::string& path) {
   Database database(path, Database::Mode::kReadOnly);
   check_whole(database);
   return read_configs(database, nullptr);
+}
+
+CampaignRecord load_campaign_record(const std::string& path) {
+  check_file(path);
+  Database database(path, Database::Mode::kReadOnly);
+  check_whole(database);
+  CampaignRecord record;
+  const std::map<std::string, std::string> meta = read_meta(database);
+  if (const auto it = meta.find("campaign.options"); it != meta.end()) record.options = it->second;
+  if (const auto it = meta.find("campaign.end"); it != meta.end()) record.end = it->second;
+  std::vector<float> mhz;
+  Statement row(database, "SELECT dropped, taken FROM sample");
+  while (row.step()) {
+    record.dropped += row.integer(0);
+    const auto taken = row.blob(1);
+    record.samples += static_cast<long long>(taken.size() / kSampleBytes);
+    for (std::size_t i = 0; i < taken.size() / kSampleBytes; ++i)
+      if (const float clock = read_sample(taken, i).sm_mhz; clock > 0) mhz.push_back(clock);
+  }
+  if (mhz.empty()) return record;
+  std::sort(mhz.begin(), mhz.end());
+  const std::span<const float> sorted = mhz;
+  record.median_mhz = quantile_of_sorted(sorted, 0.5);
+  record.low_mhz = quantile_of_sorted(sorted, 0.01);
+  record.high_mhz = quantile_of_sorted(sorted, 0.99);
+  return record;
 }
 
 void save_measurements(const MeasuredSpace& space, const std::string& path) {

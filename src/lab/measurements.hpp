@@ -29,6 +29,18 @@ void save_measurements(const MeasuredSpace& space, const std::string& path);
 // Every configuration of the file, the refused and quarantined ones too.
 std::vector<TimedConfig> load_configs(const std::string& path);
 
+// What a file says of the campaign that filled it; empty and 0 where it says nothing.
+struct CampaignRecord {
+  std::string options;  // "seed 1, anchors 24, ..."
+  std::string end;      // "budget", "done", ...
+  long long samples = 0;
+  long long dropped = 0;  // more that came throttled and were not kept
+  // SM clock during the samples, MHz: the median, and where all but one in a hundred lie above and
+  // below.
+  double median_mhz = 0, low_mhz = 0, high_mhz = 0;
+};
+CampaignRecord load_campaign_record(const std::string& path);
+
 // What a campaign fills in: everything of a MeasuredSpace but candidates and samples.
 struct Workload {
   Provenance

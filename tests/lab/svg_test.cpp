@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <stack>
+
+#include "tests/markup.hpp"
 
 namespace ramp {
 namespace {
@@ -29,27 +30,9 @@ Plot everything() {
   return {"Title", {panel, bars, empty, bars}};
 }
 
-// Every tag closes, in order.
-bool is_balanced(const std::string& xml) {
-  std::stack<std::string> open;
-  for (size_t at = xml.find('<'); at != std::string::npos; at = xml.find('<', at + 1)) {
-    const size_t end = xml.find('>', at);
-    if (end == std::string::npos) return false;
-    if (xml[end - 1] == '/') continue;
-    const std::string name = xml.substr(at + 1, xml.find_first_of(" >", at) - at - 1);
-    if (name[0] != '/') {
-      open.push(name);
-    } else {
-      if (open.empty() || "/" + open.top() != name) return false;
-      open.pop();
-    }
-  }
-  return open.empty();
-}
-
 TEST(Svg, IsWholeXmlWithLegendLevelsAndNoNumbersThatAreNone) {
   const std::string svg = svg_of({everything()});
-  EXPECT_TRUE(is_balanced(svg));
+  EXPECT_EQ(what_is_unbalanced(svg), "");
   EXPECT_NE(svg.find("a &lt; b &amp; &quot;c&quot;"), std::string::npos);
   for (const char* text : {">line<", ">floor<", ">star<", ">even<", ">two<", ">Title<"})
     EXPECT_NE(svg.find(text), std::string::npos) << text;

@@ -2,6 +2,8 @@
 // Figure 6: the cost model on loads that it was not fitted on.  (a) what each term contributes to
 // one configuration's time, (b) predicted against measured, every configuration, (c) each tile
 // height on the least and the most loaded GPU of one pass.
+#include "lab/paper/figure6.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -211,6 +213,38 @@ void add_heights(Panel& panel, const std::string& gpu, const ByHeight& heights) 
   panel.series.insert(panel.series.end(), {measured, predicted, pick});
 }
 
+struct Shown {
+  std::vector<Panel> panels;
+  bool has_heights = false;
+  ByHeight least, most;  // of the pass of panel (c)
+};
+
+// Throws Error where no held-out load was timed.
+Shown shown_of(const MeasuredSpace& space, const std::string& name, int large_batch) {
+  const Fitted f = fitted_on(space);
+  const int candidate = shown_candidate(f);
+  if (candidate < 0)
+    throw Error("held-out loads", name, "timed ones", "profile with held-out requests");
+  Shown out{{terms_panel(f, candidate), scatter_panel(f)}, false, {}, {}};
+  const Extremes pass = extremes_of(f, large_batch);
+  if (pass.least < 0) return out;
+  out.has_heights = true;
+  out.least = by_height(f, pass.least), out.most = by_height(f, pass.most);
+  Panel heights{fmt::format("(c) two GPUs of a pass of {} tokens", pass.tokens),
+                "rows a tile",
+                "over the best height",
+                false,
+                false,
+                {},
+                {},
+                {}};
+  add_heights(heights, fmt::format("{} pairs", pairs_of(space.loads[pass.least])), out.least);
+  add_heights(heights, fmt::format("{} pairs", pairs_of(space.loads[pass.most])), out.most);
+  heights.levels.push_back({"best", 1});
+  out.panels.push_back(std::move(heights));
+  return out;
+}
+
 const MeasuredFile& shown_file(const PaperRequest& request) {
   const MeasuredFile* shown = nullptr;
   for (const MeasuredFile& file : request.files) {
@@ -229,10 +263,7 @@ const MeasuredFile& shown_file(const PaperRequest& request) {
 
 Report paper_figure6(const PaperRequest& request) {
   const MeasuredFile& file = shown_file(request);
-  const Fitted f = fitted_on(file.space);
-  const int candidate = shown_candidate(f);
-  if (candidate < 0)
-    throw Error("held-out loads", file.name(), "timed ones", "profile with held-out requests");
+  Shown shown = shown_of(file.space, file.name(), request.large_batch);
   const FitQuality quality = fit_quality(file.space, request.large_batch);
   Report report{
       "figure6",
@@ -263,35 +294,24 @@ Report paper_figure6(const PaperRequest& request) {
         {}},
        "",
        ""});
-  std::vector<Panel> panels = {terms_panel(f, candidate), scatter_panel(f)};
-  const Extremes pass = extremes_of(f, request.large_batch);
-  if (pass.least >= 0) {
-    const ByHeight least = by_height(f, pass.least), most = by_height(f, pass.most);
-    Panel heights{fmt::format("(c) two GPUs of a pass of {} tokens", pass.tokens),
-                  "rows a tile",
-                  "over the best height",
-                  false,
-                  false,
-                  {},
-                  {},
-                  {}};
-    add_heights(heights, fmt::format("{} pairs", pairs_of(file.space.loads[pass.least])), least);
-    add_heights(heights, fmt::format("{} pairs", pairs_of(file.space.loads[pass.most])), most);
-    heights.levels.push_back({"best", 1});
-    panels.push_back(std::move(heights));
+  if (shown.has_heights) {
     const auto row = [&](const char* what, const ByHeight& of, double paper) {
       report.rows.push_back(
           {{{what}, {"", {static_cast<double>(of.picked)}, {paper}, Unit::kCount}, {}}, "", ""});
     };
-    row("rows a tile picked on the least loaded GPU of one pass", least, 2);
-    row("... on the most loaded GPU", most, 32);
+    row("rows a tile picked on the least loaded GPU of one pass", shown.least, 2);
+    row("... on the most loaded GPU", shown.most, 32);
   }
   report.notes.push_back(
       "Fitted on one half of the training passes' samples, held against the other half's of the "
       "test passes. \"two runs\": the two halves against each other. The paper holds a domain "
       "out.");
-  report.plots.push_back({report.title, std::move(panels)});
+  report.plots.push_back({report.title, std::move(shown.panels)});
   return report;
+}
+
+std::vector<Panel> cost_model_panels(const MeasuredSpace& space, int large_batch) {
+  return shown_of(space, space.provenance.model, large_batch).panels;
 }
 
 }  // namespace ramp

@@ -12,7 +12,7 @@ struct Series {
   std::string name;
   Kind kind = Kind::kLine;
   std::vector<double> x, y;
-  // kBars: whiskers, maybe empty.  kArea: filled from low to y.
+  // kBars, kPoints: whiskers, maybe empty.  kArea: filled from low to y.
   std::vector<double> low, high;
 };
 

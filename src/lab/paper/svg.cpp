@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lab/paper/markup.hpp"
+
 namespace ramp {
 namespace {
 
@@ -15,20 +17,21 @@ constexpr double kPanelWidth = 460, kFrameHeight = 240;
 constexpr double kLeft = 64, kRight = 16, kTop = 26, kBottom = 52, kTitle = 34, kLegendLine = 16;
 constexpr double kLetter = 6, kTitleLetter = 8.5;  // about, of the fonts that people have
 constexpr int kPanelsARow = 3;
+constexpr size_t kMostMarks = 200;  // of a series whose points are seen one by one
 // Told apart by people who don't see red and green alike (Okabe and Ito).
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                     "#e69f00", "#56b4e9", "#000000"};
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    out += c == '&'   ? "&amp;"
-           : c == '<' ? "&lt;"
-           : c == '>' ? "&gt;"
-           : c == '"' ? "&quot;"
-                      : std::string(1, c);
-  return out;
-}
+// The colours of what is no data.
+struct Look {
+  const char* grid;
+  const char* frame;
+  const char* ink;
+  const char* last_colour;  // of kColours: black is no colour on a dark page
+  bool is_for_page;         // points say their numbers when they are pointed at
+};
+constexpr Look kOnWhite = {"#ddd", "#888", "#444", "#000000", false};
+constexpr Look kOnAnyPage = {"#88888840", "#888888", "currentColor", "#888888", true};
 
 std::string tick_text(double value) {
   if (value != 0 && (std::abs(value) >= 1e5 || std::abs(value) < 1e-3))
@@ -75,7 +78,8 @@ Axis make_axis(Extent extent, bool is_log, double from, double to, bool with_zer
 
 class Drawing {
  public:
-  Drawing(const Panel& panel, double left, double top) : panel_(panel), left_(left), top_(top) {
+  Drawing(const Panel& panel, double left, double top, double width, const Look& look)
+      : panel_(panel), look_(look), left_(left), top_(top) {
     int entries = static_cast<int>(panel.levels.size());
     for (const Series& series : panel.series) entries += !series.name.empty();
     legend_lines_ = (entries + 1) / 2;
@@ -90,7 +94,7 @@ class Drawing {
         for (const double v : *values) y.add(v, panel.log_y);
     }
     for (const Panel::Level& level : panel.levels) y.add(level.y, panel.log_y);
-    x_ = make_axis(x, panel.log_x, left_ + kLeft, left_ + kPanelWidth - kRight, false);
+    x_ = make_axis(x, panel.log_x, left_ + kLeft, left_ + width - kRight, false);
     if (has_names) {
       x_.low = -0.5, x_.high = static_cast<double>(panel.categories.size()) - 0.5;
       x_.ticks.clear();
@@ -101,12 +105,14 @@ class Drawing {
 
   std::string text() {
     axes();
-    int colour = 0;
+    size_t colour = 0;
     double bars = 0;
     for (const Series& series : panel_.series) bars += series.kind == Series::Kind::kBars;
     double bar = 0;
     for (const Series& series : panel_.series) {
-      const std::string paint = kColours[colour++ % std::size(kColours)];
+      const size_t place = colour++ % std::size(kColours);
+      const std::string paint =
+          place + 1 == std::size(kColours) ? look_.last_colour : kColours[place];
       switch (series.kind) {
         case Series::Kind::kLine:
           line(series, paint);
@@ -129,10 +135,10 @@ class Drawing {
     for (const Panel::Level& level : panel_.levels) {
       const double y = y_.at(level.y);
       out_ += fmt::format(
-          "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#444\" "
+          "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
           "stroke-dasharray=\"5 4\"/>\n",
-          x_.from, y, x_.to, y);
-      legend(level.name, "#444", true);
+          x_.from, y, x_.to, y, look_.ink);
+      legend(level.name, look_.ink, true);
     }
     return out_;
   }
@@ -145,7 +151,7 @@ class Drawing {
   void label(double x, double y, const std::string& text, const char* anchor,
              const std::string& more = "") {
     out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
-                        anchor, more, escaped(text));
+                        anchor, more, escape_markup(text));
   }
 
   void axes() {
@@ -154,8 +160,8 @@ class Drawing {
       const double y = y_.at(tick);
       if (y > y_.from + 0.5 || y < y_.to - 0.5) continue;
       out_ += fmt::format(
-          "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n",
-          x_.from, y, x_.to, y);
+          "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n",
+          x_.from, y, x_.to, y, look_.grid);
       label(x_.from - 6, y + 4, tick_text(tick), "end");
     }
     const bool has_names = !panel_.categories.empty();
@@ -164,8 +170,8 @@ class Drawing {
       const double x = x_.at(x_.ticks[i]);
       if (x < x_.from - 0.5 || x > x_.to + 0.5) continue;
       out_ += fmt::format(
-          "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#888\"/>\n", x,
-          y_.from, x, y_.from + 4);
+          "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x,
+          y_.from, x, y_.from + 4, look_.frame);
       const std::string text = has_names ? panel_.categories[i] : tick_text(x_.ticks[i]);
       if (has_names && is_crowded)
         label(x, y_.from + 14, text, "end",
@@ -175,8 +181,8 @@ class Drawing {
     }
     out_ += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" "
-        "stroke=\"#888\"/>\n",
-        x_.from, y_.to, x_.to - x_.from, y_.from - y_.to);
+        "stroke=\"{}\"/>\n",
+        x_.from, y_.to, x_.to - x_.from, y_.from - y_.to, look_.frame);
     label((x_.from + x_.to) / 2, y_.from + 38 + tilted_height(), panel_.x_label, "middle");
     const double middle = (y_.from + y_.to) / 2;
     label(left_ + 14, middle, panel_.y_label, "middle",
@@ -207,19 +213,51 @@ class Drawing {
     return path;
   }
 
+  // What an element says when it is pointed at, with its end.
+  std::string end_of(const char* element, const Series& series, size_t i) const {
+    if (!look_.is_for_page) return "/>\n";
+    const auto number = [](double value) {
+      return fmt::format("{:.{}f}", value,
+                         std::abs(value) < 10    ? 2
+                         : std::abs(value) < 100 ? 1
+                                                 : 0);
+    };
+    const std::string at = panel_.categories.empty()
+                               ? fmt::format("{:g}", series.x[i])
+                               : panel_.categories[static_cast<size_t>(series.x[i])];
+    std::string text = fmt::format("{}{}{}: {}", series.name, series.name.empty() ? "" : ", ", at,
+                                   number(series.y[i]));
+    if (i < series.low.size() && std::isfinite(series.low[i]))
+      text += fmt::format(" [{}, {}]", number(series.low[i]), number(series.high[i]));
+    return fmt::format("><title>{}</title></{}>\n", escape_markup(text), element);
+  }
+
   void line(const Series& series, const std::string& paint) {
     out_ +=
         fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"/>\n",
                     path_of(series.x, series.y), paint);
+    if (!look_.is_for_page || series.x.size() > kMostMarks) return;
+    for (size_t i = 0; i < series.x.size(); ++i)
+      if (is_drawn(series, i))
+        out_ +=
+            fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"{}",
+                        x_.at(series.x[i]), y_.at(series.y[i]), paint, end_of("circle", series, i));
   }
 
   void points(const Series& series, const std::string& paint) {
-    const bool is_many = series.x.size() > 200;
+    const bool is_many = series.x.size() > kMostMarks;
+    for (size_t i = 0; i < series.x.size(); ++i)
+      if (i < series.low.size() && is_drawn(series, i) && std::isfinite(series.low[i]))
+        out_ += fmt::format(
+            "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" "
+            "stroke-opacity=\"0.6\"/>\n",
+            x_.at(series.x[i]), y_.at(series.low[i]), y_.at(series.high[i]), paint);
     for (size_t i = 0; i < series.x.size(); ++i)
       if (is_drawn(series, i))
         out_ += fmt::format(
-            "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\" fill-opacity=\"{}\"/>\n",
-            x_.at(series.x[i]), y_.at(series.y[i]), is_many ? 1.4 : 3, paint, is_many ? 0.4 : 0.9);
+            "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\" fill-opacity=\"{}\"{}",
+            x_.at(series.x[i]), y_.at(series.y[i]), is_many ? 1.4 : 3, paint, is_many ? 0.4 : 0.9,
+            is_many ? "/>\n" : end_of("circle", series, i));
   }
 
   void area(const Series& series, const std::string& paint) {
@@ -240,12 +278,12 @@ class Drawing {
       const double y = y_.at(series.y[i]), zero = y_.at(std::max(y_.low, 0.0));
       out_ += fmt::format(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" "
-          "fill-opacity=\"0.8\"/>\n",
-          x, std::min(y, zero), width, std::abs(zero - y), paint);
+          "fill-opacity=\"0.8\"{}",
+          x, std::min(y, zero), width, std::abs(zero - y), paint, end_of("rect", series, i));
       if (i < series.low.size() && std::isfinite(series.low[i]))
         out_ += fmt::format(
-            "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"#000\"/>\n",
-            x + width / 2, y_.at(series.low[i]), y_.at(series.high[i]));
+            "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\"/>\n",
+            x + width / 2, y_.at(series.low[i]), y_.at(series.high[i]), look_.ink);
     }
   }
 
@@ -267,8 +305,8 @@ class Drawing {
     const double y = top_ + kTop + kLegendLine * (entries_ / 2) + 6;
     out_ += is_level ? fmt::format(
                            "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" "
-                           "stroke=\"#444\" stroke-dasharray=\"5 4\"/>\n",
-                           x, y - 4, x + 18, y - 4)
+                           "stroke=\"{}\" stroke-dasharray=\"5 4\"/>\n",
+                           x, y - 4, x + 18, y - 4, paint)
                      : fmt::format(
                            "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"8\" "
                            "fill=\"{}\"/>\n",
@@ -278,6 +316,7 @@ class Drawing {
   }
 
   const Panel& panel_;
+  const Look& look_;
   double left_, top_;
   int legend_lines_ = 0, entries_ = 0;
   Axis x_, y_;
@@ -313,14 +352,14 @@ std::string svg_of(const std::vector<Plot>& plots) {
   double y = 0, width = kPanelWidth;
   for (const Plot& plot : plots) {
     body += fmt::format("<text x=\"16\" y=\"{:.1f}\" font-size=\"15\">{}</text>\n", y + 22,
-                        escaped(plot.title));
+                        escape_markup(plot.title));
     width = std::max(width, 32 + kTitleLetter * static_cast<double>(plot.title.size()));
     y += kTitle;
     double row_height = 0;
     for (size_t p = 0; p < plot.panels.size(); ++p) {
       if (p > 0 && p % kPanelsARow == 0) y += row_height, row_height = 0;
       const double left = static_cast<double>(p % kPanelsARow) * kPanelWidth;
-      Drawing drawing(plot.panels[p], left, y);
+      Drawing drawing(plot.panels[p], left, y, kPanelWidth, kOnWhite);
       body += drawing.text();
       row_height = std::max(row_height, drawing.height());
       width = std::max(width, left + kPanelWidth);
@@ -332,6 +371,35 @@ std::string svg_of(const std::vector<Plot>& plots) {
       "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" "
       "height=\"100%\" fill=\"#fff\"/>\n{2}</svg>\n",
       width, y, body);
+}
+
+std::string described(const Panel& panel) {
+  std::string text = panel.y_label;
+  if (!panel.x_label.empty()) text += " over " + panel.x_label;
+  for (const Series& series : panel.series) {
+    Extent y;
+    for (const double value : series.y) y.add(value, false);
+    if (y.low > y.high) continue;
+    text += fmt::format("; {} from {:.3g} to {:.3g}", series.name.empty() ? "values" : series.name,
+                        y.low, y.high);
+  }
+  for (const Panel::Level& level : panel.levels)
+    text += fmt::format("; {} at {:.3g}", level.name, level.y);
+  return text + ".";
+}
+
+std::string inline_svg(const Panel& panel, const std::string& id, bool is_wide) {
+  const double width = is_wide ? 2 * kPanelWidth : kPanelWidth;
+  Drawing drawing(panel, 0, 0, width, kOnAnyPage);
+  const std::string body = drawing.text();
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-labelledby=\"{0}-title "
+      "{0}-desc\" "
+      "viewBox=\"0 0 {1:.0f} {2:.0f}\" font-family=\"inherit\" font-size=\"11\" "
+      "fill=\"currentColor\">\n<title id=\"{0}-title\">{3}</title>\n<desc "
+      "id=\"{0}-desc\">{4}</desc>\n{5}</svg>\n",
+      escape_markup(id), width, drawing.height(), escape_markup(panel.title),
+      escape_markup(described(panel)), body);
 }
 
 }  // namespace ramp

@@ -71,11 +71,13 @@ int winners_of(const TimeTable& us, std::span<const int> loads, double slack) {
   return picked;
 }
 
-WinnerCount count_winners(const MeasuredSpace& space, int least_tokens) {
+WinnerCount count_winners(const MeasuredSpace& space, int least_tokens, int most_tokens) {
   const TimeTable us = median_times(space, Half::kBoth);
   WinnerCount count;
+  std::set<int> all;
   for (const MeasuredPass& pass : space.passes) {
-    if (pass.role == Role::kUniform || pass.tokens < least_tokens) continue;
+    if (pass.role == Role::kUniform || pass.tokens < least_tokens || pass.tokens > most_tokens)
+      continue;
     const std::vector<int> loads = loads_of(pass);
     // One that was timed with few configurations has no winner.
     const bool is_whole = std::all_of(loads.begin(), loads.end(), [&](const int load) {
@@ -87,11 +89,15 @@ WinnerCount count_winners(const MeasuredSpace& space, int least_tokens) {
     if (exact == 0) continue;
     const int close = winners_of(us, loads, kClose);
     count.exact.push_back(exact), count.close.push_back(close);
+    all.insert(loads.begin(), loads.end());
     count.one_exact += exact == 1, count.one_close += close == 1;
   }
   const double passes = static_cast<double>(count.exact.size());
   count.one_exact = passes > 0 ? count.one_exact / passes : kNaN;
   count.one_close = passes > 0 ? count.one_close / passes : kNaN;
+  const std::vector<int> together(all.begin(), all.end());
+  count.all_exact = winners_of(us, together, 0);
+  count.all_close = winners_of(us, together, kClose);
   return count;
 }
 

@@ -3,6 +3,7 @@
 // of small batches cost on large ones.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,11 +20,13 @@ int winners_of(const TimeTable& us, std::span<const int> loads, double slack);
 struct WinnerCount {
   std::vector<double> exact, close;     // a pass: without slack, and within kClose
   double one_exact = 0, one_close = 0;  // share of the passes that one candidate serves
+  int all_exact = 0, all_close = 0;     // over the loads of all these passes together
 };
 inline constexpr double kClose = 0.01;
 
-// Passes of least_tokens and more that were recorded and timed, both roles.
-WinnerCount count_winners(const MeasuredSpace& space, int least_tokens);
+// Passes of least to most tokens that were recorded and timed, both roles.
+WinnerCount count_winners(const MeasuredSpace& space, int least_tokens,
+                          int most_tokens = std::numeric_limits<int>::max());
 
 // The tile height that is fastest on passes of fewer than small_below tokens, on passes of
 // large_from and more: its time over that of the best height, geometric mean over loads.  A
