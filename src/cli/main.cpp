@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   ramp::cli::add_fit(app);
   ramp::cli::add_eval(app);
   ramp::cli::add_advise(app);
+  ramp::cli::add_report(app);
   ramp::cli::add_paper(app);
   ramp::cli::add_plan(app);
   ramp::cli::add_profile(app);

@@ -114,8 +114,8 @@ void print_report(const Report& report, const PaperRequest& request) {
   }
 }
 
-json report_json(const Report& report, const PaperRequest& request) {
-  json columns = json::array(), rows = json::array(), sources = json::array();
+json table_json(const Report& report) {
+  json columns = json::array(), rows = json::array();
   for (const ReportColumn& column : report.columns) columns.push_back(column.name);
   for (const ReportRow& row : report.rows) {
     json cells = json::array();
@@ -133,19 +133,20 @@ json report_json(const Report& report, const PaperRequest& request) {
     if (!row.next.empty()) out["next"] = row.next;
     rows.push_back(std::move(out));
   }
+  return {{"result", report.name}, {"title", report.title}, {"columns", columns},
+          {"rows", rows},          {"notes", report.notes}, {"plots", plots_json(report.plots)}};
+}
+
+json report_json(const Report& report, const PaperRequest& request) {
+  json out = table_json(report);
+  out["sources"] = json::array();
   for (const std::string& path : report.files)
     if (const MeasuredFile* file = file_of(request, path)) {
       json source = provenance_json(file->space);
       source["file"] = path;
-      sources.push_back(std::move(source));
+      out["sources"].push_back(std::move(source));
     }
-  return {{"result", report.name},
-          {"title", report.title},
-          {"columns", columns},
-          {"rows", rows},
-          {"notes", report.notes},
-          {"sources", sources},
-          {"plots", plots_json(report.plots)}};
+  return out;
 }
 
 }  // namespace ramp::cli

@@ -11,6 +11,9 @@ namespace ramp::cli {
 
 void print_report(const Report& report, const PaperRequest& request);
 
+// Columns, rows, notes and plots.
+nlohmann::json table_json(const Report& report);
+// ... and the files that it rests on.
 nlohmann::json report_json(const Report& report, const PaperRequest& request);
 
 }  // namespace ramp::cli

@@ -16,6 +16,7 @@ void add_placement(CLI::App& app);  // placement compare|make
 void add_fit(CLI::App& app);        // fit
 void add_eval(CLI::App& app);       // eval
 void add_advise(CLI::App& app);     // advise
+void add_report(CLI::App& app);     // report
 void add_paper(CLI::App& app);      // paper
 void add_plan(CLI::App& app);       // plan make|show|explain|verify
 void add_profile(CLI::App& app);    // profile, profile export|import
