@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures on this machine's GPU what data/h200 holds, in eight minutes or so, one file a step:
+# Measures on this machine's GPU what data/h200 holds, in twelve minutes or so, one file a step:
 #
-#   tools/measure.sh OUT [STEP ...]      steps: check layer polymorphic select campaigns sanitizers; default: all
+#   tools/measure.sh OUT [STEP ...]      steps: check layer ordered polymorphic select campaigns large sanitizers; default: all
 #   tools/measure.sh --print [STEP ...]  the commands alone
 #
 # A step that fails or runs into its limit is said and the next one goes on.  RAMP names the program, build/ramp by default.
@@ -13,7 +13,7 @@ out=${1:-}
 [ -n "$out" ] || { sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2; }
 shift
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(check layer polymorphic select campaigns sanitizers)
+[ ${#steps[@]} -gt 0 ] || steps=(check layer ordered polymorphic select campaigns large sanitizers)
 print=
 if [ "$out" = --print ]; then
   print=yes out=OUT
@@ -41,7 +41,8 @@ entries=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w1-dynamic-x2,f1-r8-c256-s5-w2-dy
 entries+=,f1-r16-c256-s5-w1-dynamic-x2,f1-r24-c256-s4-w1-dynamic-x2,f1-r24-c256-s5-w1-dynamic,f1-r32-c256-s4-w2-dynamic-grouped
 entries+=,f1-r32-c256-s3-w2-dynamic-x2,f1-r48-c256-s4-w1-dynamic-grouped,f1-r64-c256-s3-w1-dynamic-grouped
 entries+=,f1-r16-c512-s5-w2-dynamic,f1-r32-c512-s5-w1-dynamic
-entries+=,f3-r64-c256-s4-w1-dynamic,f3-r64-c256-s4-w1-static,f3-r128-c256-s3-w1-dynamic,f3-r128-c256-s3-w1-static
+phased=f3-r64-c256-s4-w1-dynamic,f3-r64-c256-s4-w1-static,f3-r128-c256-s3-w1-dynamic,f3-r128-c256-s3-w1-static
+entries+=,$phased
 tokens=1,8,16,32,64,128,256,512,1024,2048,4096
 six=f1-r8-c256-s6-w2-dynamic,f1-r16-c256-s5-w2-dynamic,f1-r24-c256-s5-w1-dynamic,f1-r32-c256-s4-w2-dynamic
 six+=,f1-r40-c256-s4-w1-dynamic,f1-r48-c256-s4-w1-dynamic
@@ -53,6 +54,12 @@ for step in "${steps[@]}"; do
     layer)
       for c in $layers; do
         run 90 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$entries" --policy best --tokens $tokens --replays 9 --json "$out/layer.json"
+      done
+      ;;
+    ordered)
+      for m in olmoe qwen3-30b deepseek-v3; do
+        run 60 "$ramp" bench layer $m --layout ep8 --mode ordered --menu "$phased" --policy best --tokens $tokens --replays 9 \
+          --json "$out/layer.json"
       done
       ;;
     polymorphic)
@@ -67,6 +74,13 @@ for step in "${steps[@]}"; do
         --measurements "$out/dsv2-lite-ep8.rmeas" -o "$out/dsv2-lite-ep8.plan.json"
       for m in olmoe qwen3-30b; do
         run 90 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes 0.75 --measurements "$out/$m-ep8.rmeas" \
+          -o "$out/$m-ep8.plan.json"
+      done
+      ;;
+    large)  # layers whose loads take longer: more seconds, still few loads
+      for x in deepseek-v3:1.3 qwen2-57b:0.9 phi35:0.9 mixtral:0.8 qwen35-35b:0.75; do
+        m=${x%:*}
+        run 240 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes ${x#*:} --measurements "$out/$m-ep8.rmeas" \
           -o "$out/$m-ep8.plan.json"
       done
       ;;

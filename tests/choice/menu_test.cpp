@@ -31,7 +31,7 @@ double time_of(const Lesson& lesson, const std::vector<int>& menu) {
 
 TEST(GreedyMenu, ItsLossIsTheTimeOfItsPassesOverTheFullSpace) {
   const Lesson lesson = lesson_of(synthetic_space());
-  const GreedyMenu menu = greedy_menu(lesson, {});
+  const GreedyMenu menu = greedy_menu(lesson, {.objective = MenuObjective::kTime});
   const double full = time_of(lesson, lesson.learnable);
   for (size_t n = 1; n <= menu.candidates.size(); ++n) {
     const std::vector<int> first(menu.candidates.begin(), menu.candidates.begin() + n);
@@ -41,7 +41,7 @@ TEST(GreedyMenu, ItsLossIsTheTimeOfItsPassesOverTheFullSpace) {
 
 TEST(GreedyMenu, EachStepIsTheBestOneOfItsClass) {
   const Lesson lesson = lesson_of(synthetic_space());
-  const GreedyMenu menu = greedy_menu(lesson, {});
+  const GreedyMenu menu = greedy_menu(lesson, {.objective = MenuObjective::kTime});
   std::vector<int> grown;
   for (int picked : menu.candidates) {
     std::vector<int> with = grown;
