@@ -99,7 +99,7 @@ class Layer {
   // Throws Error for what can be seen without reading device memory, before anything is launched.
   void forward(const LayerCall& call) const;
 
-  // The prefill that forward uses for a call of this size.  (down_prefill: of F3's other blocks.)
+  // The prefill that forward uses for a call of this size.
   int prefill_of(int tokens, bool ready_counts = false) const;
 
   LayerCounters counters(gpu::CUdeviceptr workspace, gpu::CUstream stream) const;  // waits

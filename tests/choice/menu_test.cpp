@@ -140,6 +140,23 @@ TEST(MenusBySize, PartThePassesWhereTheClassesPart) {
   }
 }
 
+// Training passes of 48 and 400 tokens; the classes part at 300, which only uniform draws show.
+TEST(MenusBySize, UniformDrawsSayWhichMenuServesTheSizesBetween) {
+  SyntheticOptions gap;
+  gap.sizes = {4, 48, 400, 1024};
+  const MeasuredSpace space =
+      synthetic_space(gap, [](const Candidate& c, const std::vector<int>& load) {
+        return eq3_time(c, load) * ((pairs_of(load) < 300) == (c.occupancy == "two") ? 1 : 1.5);
+      });
+  const std::vector<SizedMenu> trained = menus_by_size(lesson_of(space), {}),
+                               drawn = menus_by_size(make_lesson_of_all_sizes(space), {});
+  ASSERT_EQ(trained.size(), 2u);
+  ASSERT_EQ(drawn.size(), 2u);
+  EXPECT_LT(trained[0].up_to, 256) << "half way by ratio";
+  EXPECT_GE(drawn[0].up_to, 256);
+  EXPECT_LT(drawn[0].up_to, 400);
+}
+
 TEST(MenusBySize, AreFasterThanOneOrAreOne) {
   const Lesson lesson = lesson_of(synthetic_space());
   double before = time_of(lesson, greedy_menu(lesson, {.entries = 2}).candidates);

@@ -37,6 +37,8 @@ TEST(BenchVerb, RefusesWhatTheCommandLineGetsWrongBeforeItLooksForAGpu) {
       {"layer olmoe --rank most", "--rank"},
       {"layer olmoe --forced one", "all"},
       {"layer olmoe --plan /nowhere/plan.json", "/nowhere/plan.json"},
+      {"layer olmoe --mode ordered", "family f3"},
+      {"layer olmoe --mode ordered --plan plan.json", "the plan says it"},
       {"layer", "model"},
       {"ffn olmoe --configs ,", "--configs"},
       {"select olmoe --pairs many", "--pairs"},

@@ -72,6 +72,13 @@ TEST(DeepestPrefill, IsNoMoreUnitsThanABlockHasOfAnItem) {
   }
 }
 
+TEST(DownPrefill, IsNoneWhereAnExpertMayHaveASecondTile) {
+  EXPECT_EQ(down_prefill(4, 64, 64, true), 4);
+  EXPECT_EQ(down_prefill(4, 64.5, 64, true), 0) << "then other blocks' first items are up items";
+  EXPECT_EQ(down_prefill(4, 1, 64, false), 0) << "tiles that nobody owns come before";
+  EXPECT_EQ(down_prefill(0, 1, 64, true), 0);
+}
+
 TEST(DeepestPrefill, LeavesTheRegistersAloneWhereAnItemHasTooFewUnits) {
   const FfnConfig menu[] = {ffn_from_label("f1-r8-c256-s6-w2-dynamic")};
   ASSERT_EQ(ffn_early(menu[0]), 4);
