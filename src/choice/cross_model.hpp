@@ -7,9 +7,13 @@
 //   1                    launch, first latency
 //   W_p (w_p + f)        summed over phases: a slot's item reads w_p megabytes (an expert's weights
 //                        of the phase over its column tiles); f is what an item costs beside them
-//   T_p / S_p (w_p + f)  for each phase: the same without the rounding to whole waves
 //   A w                  the active experts' weights, w megabytes each
-//   R w                  experts that more than one row tile reads
+//   R w                  the same weights again for every row tile of an expert but its first
+//   A w_p max(1, S_p / T_p)  the same stream through the slots that have an item: an SM draws its
+//                        share of the memory's rate and no more, so fewer items than slots are slow
+//   n d q                one phase only: each of q slices of h adds n rows of d into the output
+//
+// Theta is fitted for one layer: other layers count by their likeness to it.
 #pragma once
 
 #include <cstddef>
@@ -26,16 +30,16 @@ class CrossModel {
  public:
   // A lesson a layer and role; configurations are the same by label.  Those with too few timed
   // loads over all layers are left out; throws Error when none is left.
-  void fit(std::span<const Lesson> lessons);
+  void fit(std::span<const Lesson> lessons, const LocalShape& layer);
 
-  // Infinity for a configuration that no lesson knows.
-  double predict_us(const Candidate& candidate, const LocalShape& shape,
-                    std::span<const int> load) const;
+  // On that layer; infinity for a configuration that no lesson knows.
+  double predict_us(const Candidate& candidate, std::span<const int> load) const;
   bool knows(const Candidate& candidate) const { return theta_.contains(candidate.label); }
   int fitted() const { return static_cast<int>(theta_.size()); }
   std::size_t bytes() const;
 
  private:
+  LocalShape layer_;
   std::map<std::string, std::vector<float>> theta_;  // by label
 };
 

@@ -53,9 +53,9 @@ HeldOutLayer score_held_out(const MeasuredSpace& space, std::span<const Measured
   layer.own = fit_quality(space, options.large_batch);
   const auto fitted = [&](Half half) -> PredictUs {
     CrossModel model;
-    model.fit(recorded_lessons(layer.others, half));
+    model.fit(recorded_lessons(layer.others, half), space.shape);
     return [&space, model = std::move(model)](std::size_t c, const std::vector<int>& load) {
-      return model.predict_us(space.candidates[c], space.shape, load);
+      return model.predict_us(space.candidates[c], load);
     };
   };
   layer.cross = prediction_quality(space, fitted, options.large_batch);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/error.hpp"
 #include "choice/held_out_layer.hpp"
 #include "tests/choice/synthetic.hpp"
@@ -10,16 +13,21 @@
 namespace ramp {
 namespace {
 
-// Times that follow the model's own terms: a wave and the stream by megabyte.
-MeasuredSpace layer(const std::string& model, int intermediate, std::uint64_t seed) {
+// Times that follow the model's own terms: a wave, the stream through the slots that have an item
+// and the additions; `slow` scales all of them.
+MeasuredSpace layer(const std::string& model, int intermediate, std::uint64_t seed,
+                    double slow = 1) {
   const double mb = 3e-6 * 2048 * intermediate;
-  MeasuredSpace space = synthetic_space({.skew = 1.5, .seed = seed}, [mb](const Candidate& c,
-                                                                          const auto& load) {
-    const Features f = features(c.grid, load.data(), static_cast<int>(load.size()));
-    const Phase& p = c.grid.phase[0];
-    return 5 + f.waves * (mb / p.col_tiles + kItemMb) * (2 + 0.1 * p.rows) + 0.22 * mb * f.active;
-  });
-  space.shape.intermediate = intermediate;
+  MeasuredSpace space =
+      synthetic_space({.skew = 1.5, .seed = seed}, [=](const Candidate& c, const auto& load) {
+        const Features f = features(c.grid, load.data(), static_cast<int>(load.size()));
+        const Phase& p = c.grid.phase[0];
+        const double pairs = std::accumulate(load.begin(), load.end(), 0.0);
+        const double idle = std::max(1.0, static_cast<double>(p.slots) / f.tiles);
+        return slow * (5 + f.waves * (mb / p.col_tiles + kItemMb) * (2 + 0.1 * p.rows) +
+                       0.22 * mb * f.active * idle + 1e-6 * pairs * 2048 * p.col_tiles);
+      });
+  space.shape.hidden = 2048, space.shape.intermediate = intermediate;
   space.provenance.model = model;
   return space;
 }
@@ -33,6 +41,23 @@ TEST(CrossModel, ALayerThatItNeverSawIsPredictedWhereTimesFollowItsTerms) {
   EXPECT_LT(score_of(held.evaluation, kCrossPolicy).all.gap, 0.001);
   EXPECT_LT(held.cross.median_error, 0.01);
   EXPECT_GT(held.cross.rank_large, 0.99);
+}
+
+TEST(CrossModel, ALayerOfLikeMatricesCountsMore) {
+  const MeasuredSpace quick = layer("a", 512, 1), slow = layer("b", 2048, 2, 1.2);
+  const MeasuredSpace* both[] = {&quick, &slow};
+  const std::vector<Lesson> lessons = recorded_lessons(both, Half::kBoth);
+  const auto mean_ratio = [&](const MeasuredSpace& truth) {  // predicted over the layer's own time
+    CrossModel model;
+    model.fit(lessons, truth.shape);
+    const TimeTable us = median_times(truth, Half::kBoth);
+    double sum = 0;
+    for (std::size_t l = 0; l < truth.loads.size(); ++l)
+      sum += model.predict_us(truth.candidates[0], truth.loads[l]) / us[0][l];
+    return sum / truth.loads.size();
+  };
+  EXPECT_LT(mean_ratio(layer("c", 640, 3)), 1.1);   // of a quick layer
+  EXPECT_GT(mean_ratio(layer("c", 1792, 3)), 1.1);  // as the slow one's
 }
 
 TEST(CrossModel, TheHeldOutLayersTimesTeachItNothing) {
@@ -65,9 +90,9 @@ TEST(CrossModel, AConfigurationThatOneFileAloneTimedIsKnownByItAndOthersAreNot) 
   EXPECT_EQ(held.known, static_cast<int>(c.candidates.size()));
   EXPECT_EQ(held.known_by_one, 2);
   CrossModel model;
-  model.fit(recorded_lessons(std::span(all, 1), Half::kBoth));
+  model.fit(recorded_lessons(std::span(all, 1), Half::kBoth), c.shape);
   EXPECT_FALSE(model.knows(c.candidates[0]));
-  EXPECT_FALSE(std::isfinite(model.predict_us(c.candidates[1], c.shape, c.loads[0])));
+  EXPECT_FALSE(std::isfinite(model.predict_us(c.candidates[1], c.loads[0])));
 }
 
 TEST(CrossModel, OneModelAloneCantBeHeldOut) {

@@ -14,8 +14,7 @@ namespace {
 class CostModelCross : public Policy {
  public:
   void learn(const Lesson& lesson) override {
-    model_.fit(lesson.others);
-    shape_ = lesson.shape;
+    model_.fit(lesson.others, lesson.shape);
     candidates_.clear();
     for (const int c : lesson.learnable)
       if (model_.knows(lesson.candidates[c])) candidates_.emplace_back(c, lesson.candidates[c]);
@@ -28,7 +27,7 @@ class CostModelCross : public Policy {
     int best = candidates_[0].first;
     double best_us = INFINITY;
     for (const auto& [index, candidate] : candidates_)
-      if (const double us = model_.predict_us(candidate, shape_, seen.load); us < best_us)
+      if (const double us = model_.predict_us(candidate, seen.load); us < best_us)
         best = index, best_us = us;
     return best;
   }
@@ -37,7 +36,6 @@ class CostModelCross : public Policy {
 
  private:
   CrossModel model_;
-  LocalShape shape_;
   std::vector<std::pair<int, Candidate>> candidates_;
 };
 
