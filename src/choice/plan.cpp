@@ -188,10 +188,10 @@ Plan make_plan(const MeasuredSpace& space, const GreedyMenu& menu,
 }
 
 Plan make_plan(const MeasuredSpace& space, const std::vector<SizedMenu>& menus,
-               const std::vector<CandidateFit>& fits) {
-  Plan plan = make_plan(space, menus.back().menu, fits);
+               const std::vector<std::vector<CandidateFit>>& fits) {
+  Plan plan = make_plan(space, menus.back().menu, fits.back());
   for (size_t i = 0; i + 1 < menus.size(); ++i)
-    plan.smaller.push_back({menus[i].up_to, make_plan(space, menus[i].menu, fits)});
+    plan.smaller.push_back({menus[i].up_to, make_plan(space, menus[i].menu, fits[i])});
   check_plan(plan);
   return plan;
 }

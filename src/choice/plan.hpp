@@ -115,8 +115,9 @@ std::vector<MenuEntry> menu_of(const Plan& plan);
 // entry has no fit.
 Plan make_plan(const MeasuredSpace& space, const GreedyMenu& menu,
                const std::vector<CandidateFit>& fits);
+// fits: of each menu.
 Plan make_plan(const MeasuredSpace& space, const std::vector<SizedMenu>& menus,
-               const std::vector<CandidateFit>& fits);
+               const std::vector<std::vector<CandidateFit>>& fits);
 
 // Hash of what was measured, whatever file it came from.
 std::string space_hash(const MeasuredSpace& space);

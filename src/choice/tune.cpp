@@ -45,7 +45,11 @@ Plan tune_from(const MeasuredSpace& space, const MenuOptions& options) {
     throw Error("measurements", fits.empty() ? "no configuration" : fits.front().why_not,
                 fmt::format("a configuration that was timed on {} loads or more", kMinObservations),
                 "run the same command again, or with more --minutes: what was measured is kept");
-  Plan plan = make_plan(space, menus_by_size(fitted, options), fits);
+  const std::vector<SizedMenu> menus = menus_by_size(fitted, options);
+  std::vector<std::vector<CandidateFit>> of_sizes;
+  for (size_t i = 0; i < menus.size(); ++i)
+    of_sizes.push_back(fit_candidates_of_sizes(lesson, i ? menus[i - 1].up_to : 0, menus[i].up_to));
+  Plan plan = make_plan(space, menus, of_sizes);
 
   plan.quality.test_passes =
       static_cast<int>(std::count_if(space.passes.begin(), space.passes.end(),

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/error.hpp"
 #include "problem/random.hpp"
@@ -246,6 +247,28 @@ TEST(FitCandidates, SayWhyThereIsNoFit) {
   EXPECT_FALSE(fits[3].fitted);
   EXPECT_NE(fits[3].why_not.find("4 training loads"), std::string::npos) << fits[3].why_not;
   EXPECT_TRUE(fits[2].fitted);
+}
+
+// Times that follow one line for small passes and another for large ones.
+TEST(FitOfSizes, PredictsWhereItsMenuRuns) {
+  const auto time = [](const Candidate& c, const std::vector<int>& load) {
+    int pairs = 0;
+    for (const int n : load) pairs += n;
+    return eq3_time(c, load) * (pairs > 200 ? 2 : 1);
+  };
+  const MeasuredSpace space = synthetic_space({}, time);
+  const Lesson lesson = make_lesson(space, Role::kTrain, Half::kBoth);
+  const auto small = fit_candidates_of_sizes(lesson, 0, 48), whole = fit_candidates(lesson),
+             all = fit_candidates_of_sizes(lesson, 0, std::numeric_limits<int>::max());
+  for (size_t c = 0; c < small.size(); ++c) {
+    ASSERT_TRUE(small[c].fitted);
+    EXPECT_LT(small[c].fit.median_error, 0.01);
+    EXPECT_GT(whole[c].fit.median_error, small[c].fit.median_error);
+    EXPECT_EQ(all[c].fit.theta.fixed, whole[c].fit.theta.fixed);
+    EXPECT_EQ(fit_candidates_of_sizes(lesson, 5000, 6000)[c].fit.observations,
+              whole[c].fit.observations)
+        << "nothing near: the fit on all";
+  }
 }
 
 }  // namespace

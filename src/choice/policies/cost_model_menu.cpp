@@ -13,8 +13,13 @@ class CostModelMenus : public Policy {
   explicit CostModelMenus(const MenuOptions& options) : options_(options) {}
   void learn(const Lesson& lesson) override {
     menus_.clear();
-    for (const SizedMenu& sized : menus_by_size(lesson, options_))
-      menus_.push_back({sized.up_to, rank_by_cost_model(lesson, sized.menu.candidates)});
+    int above = 0;
+    for (const SizedMenu& sized : menus_by_size(lesson, options_)) {
+      menus_.push_back(
+          {sized.up_to, rank_by_fits(lesson, sized.menu.candidates,
+                                     fit_candidates_of_sizes(lesson, above, sized.up_to))});
+      above = sized.up_to;
+    }
   }
   int choose(const Seen& seen) const override {
     std::size_t i = 0;

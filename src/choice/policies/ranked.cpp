@@ -19,7 +19,11 @@ int Ranked::cheapest(std::span<const int> load) const {
 
 Ranked rank_by_cost_model(const Lesson& lesson, std::span<const int> candidates,
                           std::span<const int> rivals) {
-  const std::vector<CandidateFit> fits = fit_candidates(lesson, rivals);
+  return rank_by_fits(lesson, candidates, fit_candidates(lesson, rivals));
+}
+
+Ranked rank_by_fits(const Lesson& lesson, std::span<const int> candidates,
+                    const std::vector<CandidateFit>& fits) {
   Ranked ranked;
   for (int c : candidates)
     if (fits[c].fitted) ranked.entries.push_back({c, lesson.candidates[c].grid, fits[c].fit.theta});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "choice/cost_model.h"
+#include "choice/fit.hpp"
 #include "choice/lesson.hpp"
 
 namespace ramp {
@@ -27,5 +28,8 @@ struct Ranked {
 // fit_candidates.
 Ranked rank_by_cost_model(const Lesson& lesson, std::span<const int> candidates,
                           std::span<const int> rivals = {});
+// The same by fits at hand.
+Ranked rank_by_fits(const Lesson& lesson, std::span<const int> candidates,
+                    const std::vector<CandidateFit>& fits);
 
 }  // namespace ramp
