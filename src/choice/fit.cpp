@@ -88,7 +88,9 @@ std::vector<CandidateFit> fit_candidates(const Lesson& lesson, std::span<const i
   return fits;
 }
 
-std::vector<CandidateFit> fit_candidates_of_sizes(const Lesson& lesson, int above, int up_to) {
+std::vector<CandidateFit> fit_candidates_of_sizes(const Lesson& lesson,
+                                                  const std::vector<CandidateFit>& whole, int above,
+                                                  int up_to) {
   std::vector<bool> is_near(lesson.loads.size(), false);
   for (const LessonPass& pass : lesson.passes)
     if (2LL * pass.tokens > above && pass.tokens <= 2LL * up_to)
@@ -99,7 +101,6 @@ std::vector<CandidateFit> fit_candidates_of_sizes(const Lesson& lesson, int abov
     for (size_t l = 0; l < row.size(); ++l)
       if (!is_near[l]) row[l] = std::numeric_limits<float>::infinity();
   std::vector<CandidateFit> fits = fit_candidates(near);
-  const std::vector<CandidateFit> whole = fit_candidates(lesson);
   for (size_t c = 0; c < fits.size(); ++c)
     if (!fits[c].fitted || fits[c].fit.observations < kLeastOfSizes) fits[c] = whole[c];
   return fits;

@@ -52,8 +52,10 @@ std::vector<CandidateFit> fit_candidates(const Lesson& lesson, std::span<const i
 // The paper's fits, each on the loads of passes of the sizes that a menu serves, (above, up_to]
 // tokens, and of half and twice these: Eq. 3 is straight, times are not, and a menu need not be
 // predicted where another one runs.  A candidate that was timed on fewer than kLeastOfSizes such
-// loads keeps its fit on all.
-std::vector<CandidateFit> fit_candidates_of_sizes(const Lesson& lesson, int above, int up_to);
+// loads keeps its fit in `whole`, that of fit_candidates on all.
+std::vector<CandidateFit> fit_candidates_of_sizes(const Lesson& lesson,
+                                                  const std::vector<CandidateFit>& whole, int above,
+                                                  int up_to);
 inline constexpr int kLeastOfSizes = 2 * kMinObservations;
 
 // (1 + slower / kContending)^-2, slower = us / fastest_us - 1: a tenth slower counts a quarter.

@@ -6,8 +6,6 @@
 #include <map>
 #include <string>
 
-#include "choice/sizes.hpp"
-
 namespace ramp {
 
 namespace {

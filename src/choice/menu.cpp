@@ -333,4 +333,16 @@ std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& op
   return chosen->menus;
 }
 
+std::vector<std::vector<CandidateFit>> fits_of_menus(const Lesson& lesson,
+                                                     const std::vector<CandidateFit>& whole,
+                                                     const std::vector<SizedMenu>& menus) {
+  std::vector<std::vector<CandidateFit>> fits;
+  int above = 0;
+  for (const SizedMenu& sized : menus) {
+    fits.push_back(fit_candidates_of_sizes(lesson, whole, above, sized.up_to));
+    above = sized.up_to;
+  }
+  return fits;
+}
+
 }  // namespace ramp

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "choice/fit.hpp"
 #include "choice/lesson.hpp"
 
 namespace ramp {
@@ -52,6 +53,10 @@ GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options);
 // the passes fastest.  One more only where that is 1 % faster, and where each has kLeastPasses
 // training passes to grow on.  Ascending; the last is kAnySize.
 std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& options);
+// What predicts in each of these menus: fit_candidates_of_sizes of the sizes that it serves.
+std::vector<std::vector<CandidateFit>> fits_of_menus(const Lesson& lesson,
+                                                     const std::vector<CandidateFit>& whole,
+                                                     const std::vector<SizedMenu>& menus);
 inline constexpr int kLeastPasses = 5;
 inline constexpr int kMostMenus = 4;
 

@@ -138,6 +138,14 @@ void check_plan(const Plan& plan) {
   check_smaller(plan);
 }
 
+std::string grid_words(const Grid& grid) {
+  std::string text;
+  for (int p = 0; p < grid.phases; ++p)
+    text += fmt::format("{}{} x {} / {}", p ? " + " : "", grid.phase[p].rows,
+                        grid.phase[p].col_tiles, grid.phase[p].slots);
+  return text;
+}
+
 std::vector<MenuEntry> menu_of(const Plan& plan) {
   std::vector<MenuEntry> menu;
   for (const PlanEntry& entry : plan.menu) menu.push_back({entry.grid, entry.theta});

@@ -108,6 +108,9 @@ void set_gpu(Plan& plan, const PlanGpu& gpu);
 // Everything that can be checked without a GPU; throws Error with a JSON pointer.
 void check_plan(const Plan& plan);
 
+// "128 x 8 / 132 + 128 x 8 / 132": rows x columns of tiles / slots, phase after phase.
+std::string grid_words(const Grid& grid);
+
 // What select() evaluates.
 std::vector<MenuEntry> menu_of(const Plan& plan);
 

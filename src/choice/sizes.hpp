@@ -44,7 +44,7 @@ inline constexpr int kThinLoads = 4;
 // Ascending; ranges without any pass of training or uniform draws are left out.
 std::vector<SizeCoverage> coverage_by_size(const MeasuredSpace& space);
 
-// "1-8: 24 loads (310 pairs), 9-32: ...".
+// "1-8: 24 of 30 loads, 310 pairs; 9-32: ...".
 std::string coverage_text(const std::vector<SizeCoverage>& sizes);
 
 // What a plan's user must know: which ranges are thin, or empty where none is.

@@ -46,10 +46,7 @@ Plan tune_from(const MeasuredSpace& space, const MenuOptions& options) {
                 fmt::format("a configuration that was timed on {} loads or more", kMinObservations),
                 "run the same command again, or with more --minutes: what was measured is kept");
   const std::vector<SizedMenu> menus = menus_by_size(fitted, options);
-  std::vector<std::vector<CandidateFit>> of_sizes;
-  for (size_t i = 0; i < menus.size(); ++i)
-    of_sizes.push_back(fit_candidates_of_sizes(lesson, i ? menus[i - 1].up_to : 0, menus[i].up_to));
-  Plan plan = make_plan(space, menus, of_sizes);
+  Plan plan = make_plan(space, menus, fits_of_menus(lesson, fits, menus));
 
   plan.quality.test_passes =
       static_cast<int>(std::count_if(space.passes.begin(), space.passes.end(),

@@ -76,7 +76,7 @@ BenchPolicy policy_of(const BenchOptions& o) {
   policy.choice.ordered = o.mode == "ordered";
   if (policy.choice.ordered)
     for (const FfnConfig& c : policy.choice.menu)
-      if (c.topology != kF3)
+      if (!runs_ordered(c))
         throw Error("--mode ordered", ffn_label(c), "entries of family f3",
                     "`ramp check --list --family f3` prints them: give some with --menu");
   return policy;

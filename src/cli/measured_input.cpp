@@ -18,7 +18,7 @@ namespace {
 // Other kernels' configurations, which tables bring in, never do.
 bool runs_ordered(const Candidate& candidate) {
   try {
-    return ffn_from_knobs(candidate.knobs).topology == kF3;
+    return ramp::runs_ordered(ffn_from_knobs(candidate.knobs));
   } catch (const Error&) {
     return false;
   }

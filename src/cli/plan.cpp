@@ -43,14 +43,6 @@ Plan open_plan(const Options& options) {
   return plan;
 }
 
-std::string grid_words(const Grid& grid) {
-  std::string text;
-  for (int p = 0; p < grid.phases; ++p)
-    text += fmt::format("{}{} x {} / {}", p ? " + " : "", grid.phase[p].rows,
-                        grid.phase[p].col_tiles, grid.phase[p].slots);
-  return text;
-}
-
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
 // ---- show

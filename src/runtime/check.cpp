@@ -139,7 +139,7 @@ class Checker {
       for (std::size_t i = 0; i < trial.cases.size(); ++i)
         report(run_case(layer, trial, i, -1, stream_));
     }
-    if (config.topology == kF3) check_ordered(kernels, {0});
+    if (runs_ordered(config)) check_ordered(kernels, {0});
     if (options_.small) return;
     const Layer layer = trial_layer(kernels, trials_.front(), {Theta{}});
     report(check_graph(layer, trials_.front(), Router::kTriggers));
@@ -186,18 +186,13 @@ class Checker {
     if (!whole || whole->batch.tokens < 2) return record;
     const auto k = static_cast<std::size_t>(trial.setting.shape.top_k),
                d = static_cast<std::size_t>(trial.setting.shape.hidden);
+    std::vector<int> moved;  // where the part's tokens stand in the whole
+    for (int t = 0; t < whole->batch.tokens / 2; ++t) moved.push_back(whole->batch.tokens - 1 - t);
     HostBatch part;
-    part.tokens = whole->batch.tokens / 2;
-    for (int t = 0; t < part.tokens; ++t) {
-      const auto from = static_cast<std::size_t>(whole->batch.tokens - 1 - t);
-      const auto take = [&](auto& to, const auto& all, std::size_t width) {
-        to.insert(to.end(), all.begin() + static_cast<std::ptrdiff_t>(from * width),
-                  all.begin() + static_cast<std::ptrdiff_t>((from + 1) * width));
-      };
-      take(part.hidden, whole->batch.hidden, d);
-      take(part.ids, whole->batch.ids, k);
-      if (!whole->batch.gates.empty()) take(part.gates, whole->batch.gates, k);
-    }
+    part.tokens = static_cast<int>(moved.size());
+    part.hidden = rows_of(whole->batch.hidden, moved, d);
+    part.ids = rows_of(whole->batch.ids, moved, k);
+    if (!whole->batch.gates.empty()) part.gates = rows_of(whole->batch.gates, moved, k);
     const DeviceBatch batch = upload(part);
     CallMemory memory = memory_of(layer, part.tokens);
     memory.output.fill(0xff);
@@ -206,17 +201,11 @@ class Checker {
     call.forced = entry;
     layer.forward(call);
     wait_for(stream_, kSeconds, config_ + ": a part of a batch");
-    const auto out = memory.output.values<std::uint16_t>();
-    const std::vector<std::uint16_t>& all =
-        ordered_.at(trial.setting.name + "/" + whole->name).second;
-    for (int t = 0; t < part.tokens && record.ok; ++t) {
-      const auto from = static_cast<std::size_t>(whole->batch.tokens - 1 - t) * d;
-      record.ok =
-          std::equal(all.begin() + static_cast<std::ptrdiff_t>(from),
-                     all.begin() + static_cast<std::ptrdiff_t>(from + d),
-                     out.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(t) * d));
-      if (!record.ok) record.detail = fmt::format("token {} has other bits than in its batch", t);
-    }
+    auto out = memory.output.values<std::uint16_t>();
+    out.resize(moved.size() * d);
+    record.ok =
+        out == rows_of(ordered_.at(trial.setting.name + "/" + whole->name).second, moved, d);
+    if (!record.ok) record.detail = "a token has other bits than in its batch";
     return record;
   }
 
@@ -349,7 +338,7 @@ class Checker {
       }
     }
     report(check_graph(layer, trial, Router::kTriggers));
-    if (menu[0].topology == kF3) {
+    if (runs_ordered(menu[0])) {
       std::vector<int> entries(menu.size());
       std::iota(entries.begin(), entries.end(), 0);
       check_ordered(kernels, entries);

@@ -86,7 +86,7 @@ void check_layer_options(const LayerOptions& o) {
                 "give the model's number of routed experts");
   check_expert_map(o);
   require_legal_menu(o.menu);
-  if (o.ordered && o.menu[0].topology != kF3)
+  if (o.ordered && !runs_ordered(o.menu[0]))
     throw Error("menu/0", ffn_label(o.menu[0]),
                 "entries of topology f3: f1 adds the slices of h in any order",
                 "make the plan with `ramp tune --mode ordered`, or run it in `fast` mode");

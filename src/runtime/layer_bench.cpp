@@ -28,18 +28,6 @@ std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
 // As the peers' harness: fewer layers where one takes long.
 int layers_wanted(int tokens) { return tokens > 1024 ? 8 : tokens > 256 ? 16 : 32; }
 
-// Some rows of a matrix.
-template <class T>
-std::vector<T> rows_of(const std::vector<T>& matrix, const std::vector<int>& rows,
-                       std::size_t width) {
-  std::vector<T> some;
-  for (const int r : rows) {
-    const auto begin = matrix.begin() + static_cast<std::ptrdiff_t>(size_of(r) * width);
-    some.insert(some.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
-  }
-  return some;
-}
-
 }  // namespace
 
 // What one layer of the graph has for itself.

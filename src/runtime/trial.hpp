@@ -4,6 +4,7 @@
 // notices a kernel that hangs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,6 +39,19 @@ HostWeights download(const TrialWeights& weights);
 std::vector<std::uint16_t> random_rows(int tokens, int hidden, std::uint64_t seed);
 // Router weights of a token: positive, of sum 1.
 std::vector<float> random_gates(int tokens, int top_k, std::uint64_t seed);
+
+// Some rows of a matrix.
+template <class T>
+std::vector<T> rows_of(const std::vector<T>& matrix, const std::vector<int>& rows,
+                       std::size_t width) {
+  std::vector<T> some;
+  for (const int r : rows) {
+    const auto begin =
+        matrix.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(r) * width);
+    some.insert(some.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
+  }
+  return some;
+}
 
 // A batch on the GPU; null where the host's is empty.
 struct DeviceBatch {

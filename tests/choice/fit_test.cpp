@@ -258,15 +258,15 @@ TEST(FitOfSizes, PredictsWhereItsMenuRuns) {
   };
   const MeasuredSpace space = synthetic_space({}, time);
   const Lesson lesson = make_lesson(space, Role::kTrain, Half::kBoth);
-  const auto small = fit_candidates_of_sizes(lesson, 0, 48), whole = fit_candidates(lesson),
-             all = fit_candidates_of_sizes(lesson, 0, std::numeric_limits<int>::max());
+  const auto whole = fit_candidates(lesson), small = fit_candidates_of_sizes(lesson, whole, 0, 48),
+             all = fit_candidates_of_sizes(lesson, whole, 0, std::numeric_limits<int>::max()),
+             none = fit_candidates_of_sizes(lesson, whole, 5000, 6000);
   for (size_t c = 0; c < small.size(); ++c) {
     ASSERT_TRUE(small[c].fitted);
     EXPECT_LT(small[c].fit.median_error, 0.01);
     EXPECT_GT(whole[c].fit.median_error, small[c].fit.median_error);
     EXPECT_EQ(all[c].fit.theta.fixed, whole[c].fit.theta.fixed);
-    EXPECT_EQ(fit_candidates_of_sizes(lesson, 5000, 6000)[c].fit.observations,
-              whole[c].fit.observations)
+    EXPECT_EQ(none[c].fit.observations, whole[c].fit.observations)
         << "nothing near: the fit on all";
   }
 }

@@ -13,13 +13,10 @@ class CostModelMenus : public Policy {
   explicit CostModelMenus(const MenuOptions& options) : options_(options) {}
   void learn(const Lesson& lesson) override {
     menus_.clear();
-    int above = 0;
-    for (const SizedMenu& sized : menus_by_size(lesson, options_)) {
-      menus_.push_back(
-          {sized.up_to, rank_by_fits(lesson, sized.menu.candidates,
-                                     fit_candidates_of_sizes(lesson, above, sized.up_to))});
-      above = sized.up_to;
-    }
+    const std::vector<SizedMenu> menus = menus_by_size(lesson, options_);
+    const auto fits = fits_of_menus(lesson, fit_candidates(lesson), menus);
+    for (size_t i = 0; i < menus.size(); ++i)
+      menus_.push_back({menus[i].up_to, rank_by_fits(lesson, menus[i].menu.candidates, fits[i])});
   }
   int choose(const Seen& seen) const override {
     std::size_t i = 0;

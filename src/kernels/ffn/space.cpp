@@ -30,6 +30,8 @@ bool is_ffn_family(const std::string& name) { return name == "f1" || name == "f3
 
 std::string ffn_family(const FfnConfig& c) { return c.topology == kF3 ? "f3" : "f1"; }
 
+bool runs_ordered(const FfnConfig& c) { return c.topology == kF3; }
+
 std::string ffn_label(const FfnConfig& c) {
   return fmt::format("{}-r{}-c{}-s{}-w{}-{}{}{}", ffn_family(c), c.rows, c.cols, c.stages,
                      c.staging, c.dynamic ? "dynamic" : "static",

@@ -23,6 +23,9 @@ std::string ffn_literal(const FfnConfig& c);  // "{.rows = 8, ...}", for the com
 FfnConfig ffn_from_knobs(const std::string& json);
 FfnConfig ffn_from_label(const std::string& label);
 
+// Whether `ordered` mode takes it: one order of sums, the same in every such configuration.
+bool runs_ordered(const FfnConfig& c);
+
 // Entries of one menu share it: threads a block, tile width, cluster and topology.
 std::string ffn_occupancy(const FfnConfig& c);
 

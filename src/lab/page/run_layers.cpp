@@ -212,24 +212,21 @@ std::optional<PageSection> layers_section(const RunFindings& found, Number* over
   section.says = {
       "Above, times are the expert kernel's. Here a layer is timed as it is served, the choice "
       "included."};
-  if (!asked.layer.empty()) {
-    const json document =
-        parse_records(read_whole_file(asked.layer, "--layer", kMostBytes), "--layer");
+  // add(document, its rows of this layer)
+  const auto read = [&](const std::string& path, const char* option, const auto& add) {
+    if (path.empty()) return;
+    const json document = parse_records(read_whole_file(path, option, kMostBytes), option);
     const std::vector<json> rows = rows_of(document, found);
     if (rows.empty())
-      section.says.push_back(nothing_of(asked.layer, found));
+      section.says.push_back(nothing_of(path, found));
     else
-      section.parts.push_back(floor_report(rows));
-  }
-  if (!asked.peers.empty()) {
-    const json document =
-        parse_records(read_whole_file(asked.peers, "--peers", kMostBytes), "--peers");
-    const std::vector<json> rows = rows_of(document, found);
-    if (rows.empty())
-      section.says.push_back(nothing_of(asked.peers, found));
-    else
-      section.parts.push_back(peers_report(document, rows, over_peers, asked.evaluate));
-  }
+      section.parts.push_back(add(document, rows));
+  };
+  read(asked.layer, "--layer",
+       [](const json&, const std::vector<json>& rows) { return floor_report(rows); });
+  read(asked.peers, "--peers", [&](const json& document, const std::vector<json>& rows) {
+    return peers_report(document, rows, over_peers, asked.evaluate);
+  });
   return section;
 }
 

@@ -13,14 +13,6 @@ namespace {
 
 constexpr int kAnySize = std::numeric_limits<int>::max();
 
-std::string grid_words(const Grid& grid) {
-  std::string text;
-  for (int p = 0; p < grid.phases; ++p)
-    text += fmt::format("{}{} x {} / {}", p ? " + " : "", grid.phase[p].rows,
-                        grid.phase[p].col_tiles, grid.phase[p].slots);
-  return text;
-}
-
 ReportRow advice_row(const std::string& tokens, const Advice& a, int layers) {
   const double scale = std::max(1, layers);
   ReportRow row{{text_cell(tokens), number_cell(a.passes)}, "", ""};
