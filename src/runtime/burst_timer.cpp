@@ -126,9 +126,11 @@ BurstTimer::BurstTimer(const gpu::Context& context, const gpu::Clocks& clocks,
                 "free the GPU, or profile a layout with more GPUs");
   for (std::size_t i = 0; i < sets; ++i) {
     weights_.push_back(random_weights(bench, shape, 1000 + i, stream_));
-    for (const int split : kFfnSplits)
-      maps_[split].push_back(
-          make_weight_maps(shape, weights_[i].w13.ptr(), weights_[i].w2.ptr(), split));
+    for (const Topology topology : {kF1, kF3})
+      for (const int split : kFfnSplits)
+        maps_[{topology, split}].push_back(
+            make_weight_maps(shape, weights_[i].w13.ptr(), weights_[i].w2.ptr(),
+                             FfnConfig{.split = split, .topology = topology}));
   }
   states_ = gpu::Buffer(size_of(kChunkLaunches + kMostLaunches) * kStateBytes);
   for (int i = 0; i < 2 * kChunkCells; ++i) events_.emplace_back();
@@ -301,7 +303,8 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
         launch.args.scale13 = reinterpret_cast<const float*>(weights_[set].s13.ptr());
         launch.args.scale2 = reinterpret_cast<const float*>(weights_[set].s2.ptr());
         const FfnProgram& ffn = launch.kernels->ffn();
-        ffn.launch(launch.args, maps_.at(ffn.menu()[0].split)[set], context_.info().sms, stream_);
+        ffn.launch(launch.args, maps_.at({ffn.menu()[0].topology, ffn.menu()[0].split})[set],
+                   context_.info().sms, stream_);
       }
       events_[2 * c + 1].record(stream_);
       if (first[c + 1] >= kGateLaunches) gate_.open();

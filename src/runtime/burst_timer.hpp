@@ -63,7 +63,8 @@ class BurstTimer {
   gpu::Stream stream_;
   Gate gate_;
   std::vector<TrialWeights> weights_;
-  std::map<int, std::vector<FfnWeightMaps>> maps_;  // by the split of the configurations
+  // By the topology and the split of the configurations.
+  std::map<std::pair<int, int>, std::vector<FfnWeightMaps>> maps_;
   std::size_t next_set_ = 0;
   gpu::Buffer rows_q_, rows_scale_, output_, states_, arena_;
   gpu::Buffer ready_, middle_q_, middle_scale_;

@@ -140,7 +140,7 @@ Layer::Layer(std::shared_ptr<const Kernels> kernels, LayerOptions options,
     throw Error("menu", labels(o.menu), labels(kernels_->menu()) + " (that of the kernels)", "");
   const InContext in_context(kernels_->context());
 
-  maps_ = make_weight_maps(o.shape, weights.w13, weights.w2, o.menu[0].split);
+  maps_ = make_weight_maps(o.shape, weights.w13, weights.w2, o.menu[0]);
   const int first =
       o.expert_map.empty() ? o.first_expert : contiguous_first(o.expert_map, o.shape.experts);
   if (first < 0) expert_map_ = gpu::Buffer::of(o.expert_map);

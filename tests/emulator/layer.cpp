@@ -26,9 +26,8 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
   const LocalShape& shape = setup.setting.shape;
   const std::vector<FfnConfig>& menu = setup.menu->configs;
   const auto address = [](const void* p) { return reinterpret_cast<std::uint64_t>(p); };
-  const gpu::TensorMapSpec w13 =
-      w13_map_spec(shape, address(setup.weights->w13.data()), menu[0].split);
-  const gpu::TensorMapSpec w2 = w2_map_spec(shape, address(setup.weights->w2.data()));
+  const gpu::TensorMapSpec w13 = w13_map_spec(shape, address(setup.weights->w13.data()), menu[0]);
+  const gpu::TensorMapSpec w2 = w2_map_spec(shape, address(setup.weights->w2.data()), menu[0]);
   gpu::validate(w13, "w13");
   gpu::validate(w2, "w2");
   const EmulatedMap map13{&w13}, map2{&w2};

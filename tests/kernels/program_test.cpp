@@ -139,7 +139,8 @@ TEST(Clean, SpillsAndSerialisedWgmmaAreRefusedWithTheReason) {
 
 TEST(WeightMaps, DescribeTheWeightsAsTheyLie) {
   const LocalShape shape{16, 8, 2048, 768};
-  const gpu::TensorMapSpec w13 = w13_map_spec(shape, 1 << 20, 1), w2 = w2_map_spec(shape, 1 << 20);
+  const gpu::TensorMapSpec w13 = w13_map_spec(shape, 1 << 20, {}),
+                           w2 = w2_map_spec(shape, 1 << 20, {});
   EXPECT_EQ(w13.rank, 4);
   EXPECT_EQ(w13.dims, (std::array<std::uint64_t, 5>{2048, 768, 2, 16, 0}));
   EXPECT_EQ(w13.strides_bytes, (std::array<std::uint64_t, 4>{2048, 768 * 2048, 2 * 768 * 2048, 0}));
@@ -156,7 +157,7 @@ TEST(WeightMaps, DescribeTheWeightsAsTheyLie) {
 
 TEST(WeightMaps, AClustersBlocksTakePartsOfTheRowsAndMoreOfTheColumns) {
   for (const int split : kFfnSplits) {
-    const gpu::TensorMapSpec w13 = w13_map_spec({16, 8, 2048, 768}, 1 << 20, split);
+    const gpu::TensorMapSpec w13 = w13_map_spec({16, 8, 2048, 768}, 1 << 20, {.split = split});
     EXPECT_EQ(w13.box[1], static_cast<std::uint32_t>(ffn_own_columns({.split = split})));
     EXPECT_EQ(w13.box[0] * w13.box[1] * w13.box[2] * static_cast<std::uint32_t>(split),
               static_cast<std::uint32_t>(kFfnUnitBytes));
@@ -165,14 +166,14 @@ TEST(WeightMaps, AClustersBlocksTakePartsOfTheRowsAndMoreOfTheColumns) {
 
 TEST(WeightMaps, StridesHoldWhatNoIntCould) {
   const LocalShape large{512, 8, 16384, 16384};
-  EXPECT_EQ(w13_map_spec(large, 256, 1).strides_bytes[2], 2ull * 16384 * 16384);
-  EXPECT_NO_THROW(gpu::validate(w13_map_spec(large, 256, 1), "weights/w13"));
+  EXPECT_EQ(w13_map_spec(large, 256, {}).strides_bytes[2], 2ull * 16384 * 16384);
+  EXPECT_NO_THROW(gpu::validate(w13_map_spec(large, 256, {}), "weights/w13"));
 }
 
 TEST(WeightMaps, MisalignedAddressesAreRefusedByName) {
   const LocalShape shape{16, 8, 2048, 768};
   const std::string said =
-      error_of([&] { gpu::validate(w13_map_spec(shape, (1 << 20) + 8, 1), "weights/w13"); });
+      error_of([&] { gpu::validate(w13_map_spec(shape, (1 << 20) + 8, {}), "weights/w13"); });
   EXPECT_NE(said.find("weights/w13"), std::string::npos) << said;
   EXPECT_NE(said.find("16"), std::string::npos) << said;
 }

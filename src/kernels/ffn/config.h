@@ -23,8 +23,10 @@ struct FfnConfig {
   int staging =
       2;  // output buffers of a warpgroup: 2 lets the next tile be written while one is being added
   int dynamic = 1;  // items are claimed from a counter (1) or dealt out by stride (0)
-  int split = 1;    // blocks of a cluster that share an item: each takes a part of its columns of h
-                    // in the up projection and of the output's columns in the down projection
+  int split = 1;  // F1: blocks of a cluster that share an item: each takes a part of its columns of
+                  // h in the up projection and of the output's columns in the down projection.
+                  // F3: blocks of a cluster that take two row tiles of an expert at a time, each
+                  // of them half of the weights for both
   int grouped = 0;  // neighbours in time: row tiles of one slice (1), which share weights in L2, or
                     // slices of one tile
   int topology = kF1;
@@ -130,6 +132,8 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c, int early) {
 struct PhasedLayout {
   int rows, staging, scales_x, scales_w, row_max, items, item_bytes, bytes;
 };
+constexpr int kPhasedClaimSlots =
+    kFfnMaxStages + 2;  // of a cluster's claims, see phased/producer.cuh
 constexpr int kPhasedProducerRegisters = 72, kPhasedConsumerRegisters = 216;
 constexpr int kPhasedHeadBytes = 32;                  // PhasedItem
 constexpr int kPhasedMiddlePitch = kScaleGroup + 16;  // bytes, of activated rows in `staging`
@@ -158,9 +162,11 @@ RAMP_HD constexpr const char* phased_refusal(const FfnConfig& c) {
   if (c.cols != 256) return "cols: f3 is built with 256";
   if (c.stages < 2 || c.stages > kFfnMaxStages) return "stages: 2 to 8";
   if (c.staging != 1) return "staging: 1 in f3";
-  if (c.split != 1) return "split: 1 in f3";
+  if (c.split != 1 && c.split != 2) return "split: 1 or 2 in f3";
   if (c.dynamic < 0 || c.dynamic > 1) return "dynamic: 0 or 1";
   if (c.grouped < 0 || c.grouped > 1) return "grouped: 0 or 1";
+  if (c.split == 2 && (!c.dynamic || !c.grouped))
+    return "split: clusters of f3 claim row tiles that share weights (dynamic and grouped)";
   if (ffn_shared_bytes(c) > kSharedMemoryLimit)
     return "shared memory: more than a block's 232448 bytes";
   return nullptr;
@@ -199,9 +205,10 @@ RAMP_HD constexpr int ffn_slices(const FfnConfig& c, int intermediate) {
 }
 
 RAMP_HD constexpr Grid ffn_grid(const FfnConfig& c, int hidden, int intermediate, int blocks) {
-  const Phase up{c.rows, ffn_slices(c, intermediate), blocks / c.split};
-  if (c.topology == kF3) return Grid{{up, {c.rows, ceil_div(hidden, kFfnUnitCols), blocks}}, 2};
-  return Grid{{up, {}}, 1};
+  const int slices = ffn_slices(c, intermediate);
+  if (c.topology == kF3)
+    return Grid{{{c.rows, slices, blocks}, {c.rows, ceil_div(hidden, kFfnUnitCols), blocks}}, 2};
+  return Grid{{{c.rows, slices, blocks / c.split}, {}}, 1};
 }
 
 // Additions of bf16 rows into an output element, of one token-expert pair.
@@ -211,9 +218,11 @@ RAMP_HD constexpr int ffn_additions(const FfnConfig& c, int intermediate) {
 
 // Experts whose first row tile belongs to a fixed block from the start, so that its weights can be
 // requested before the routing is known: block b (with `split`: cluster b) holds slice b % slices
-// of expert b / slices (in topology F3 of the up projection).
+// of expert b / slices (in topology F3 of the up projection; there clusters own none, because what
+// their blocks share depends on the number of an expert's tiles).
 RAMP_HD constexpr int ffn_owned_experts(const FfnConfig& c, int intermediate, int blocks,
                                         int experts) {
+  if (c.topology == kF3 && c.split > 1) return 0;
   const int whole = blocks / c.split / ffn_slices(c, intermediate);
   return whole < experts ? whole : experts;
 }

@@ -121,6 +121,9 @@ std::vector<FfnConfig> ffn_space() {
   for (int rows : {64, 128}) {
     FfnConfig c{.rows = rows, .staging = 1, .topology = kF3};
     add(c, 1, deepest(c), {0, 1});
+    c.split = 2;
+    c.dynamic = c.grouped = 1;
+    add(c, 1, deepest(c), {1});
   }
   return space;
 }

@@ -38,37 +38,43 @@ void require_ffn_shape(const LocalShape& shape) {
   require_blocks("shape/intermediate", shape.intermediate);
 }
 
-gpu::TensorMapSpec w13_map_spec(const LocalShape& shape, std::uint64_t w13, int split) {
+gpu::TensorMapSpec w13_map_spec(const LocalShape& shape, std::uint64_t w13, const FfnConfig& like) {
+  const bool halves = like.topology == kF3 && like.split > 1;
   const std::uint64_t d = shape.hidden, h = shape.intermediate;
   gpu::TensorMapSpec spec;
   spec.rank = 4;
   spec.address = w13;
   spec.dims = {d, h, 2, static_cast<std::uint64_t>(shape.experts)};
   spec.strides_bytes = {d, h * d, 2 * h * d};
-  spec.box = {kScaleGroup, static_cast<std::uint32_t>(kScaleGroup / split), 2, 1};
+  spec.box = {kScaleGroup, kScaleGroup, 2, 1};
+  if (halves)
+    spec.box[2] = 1;
+  else
+    spec.box[1] = static_cast<std::uint32_t>(kScaleGroup / like.split);
   spec.swizzle = gpu::Swizzle::k128B;
   spec.promotion = gpu::L2Promotion::k128B;
   return spec;
 }
 
-gpu::TensorMapSpec w2_map_spec(const LocalShape& shape, std::uint64_t w2) {
+gpu::TensorMapSpec w2_map_spec(const LocalShape& shape, std::uint64_t w2, const FfnConfig& like) {
+  const bool halves = like.topology == kF3 && like.split > 1;
   const std::uint64_t d = shape.hidden, h = shape.intermediate;
   gpu::TensorMapSpec spec;
   spec.rank = 3;
   spec.address = w2;
   spec.dims = {h, d, static_cast<std::uint64_t>(shape.experts)};
   spec.strides_bytes = {h, h * d};
-  spec.box = {kScaleGroup, kFfnUnitCols, 1};
+  spec.box = {kScaleGroup, static_cast<std::uint32_t>(halves ? kFfnUnitCols / 2 : kFfnUnitCols), 1};
   spec.swizzle = gpu::Swizzle::k128B;
   spec.promotion = gpu::L2Promotion::k128B;
   return spec;
 }
 
 FfnWeightMaps make_weight_maps(const LocalShape& shape, std::uint64_t w13, std::uint64_t w2,
-                               int split) {
+                               const FfnConfig& like) {
   require_ffn_shape(shape);
-  return {gpu::make_tensor_map(w13_map_spec(shape, w13, split), "weights/w13"),
-          gpu::make_tensor_map(w2_map_spec(shape, w2), "weights/w2")};
+  return {gpu::make_tensor_map(w13_map_spec(shape, w13, like), "weights/w13"),
+          gpu::make_tensor_map(w2_map_spec(shape, w2, like), "weights/w2")};
 }
 
 }  // namespace ramp

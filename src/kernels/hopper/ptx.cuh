@@ -124,6 +124,23 @@ __device__ __forceinline__ void tma_load_4d(u32 to, const void* map, u32 bar, in
       "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
       : "memory");
 }
+// The same into the same places of both blocks of a cluster of two, on both's barriers.
+__device__ __forceinline__ void tma_load_3d_both(u32 to, const void* map, u32 bar, int c0, int c1,
+                                                 int c2, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(to),
+      "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "h"(static_cast<u16>(3)), "l"(policy)
+      : "memory");
+}
+__device__ __forceinline__ void tma_load_4d_both(u32 to, const void* map, u32 bar, int c0, int c1,
+                                                 int c2, int c3, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7, %8;" ::"r"(to),
+      "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"(static_cast<u16>(3)), "l"(policy)
+      : "memory");
+}
 // 16 bytes around L1: routed rows were written by another SM a moment ago.
 __device__ __forceinline__ void copy_async_16(u32 to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
@@ -183,6 +200,12 @@ __device__ __forceinline__ u32 map_to_rank(u32 smem, u32 rank) {
   u32 mapped;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(smem), "r"(rank));
   return mapped;
+}
+// An arrival at a barrier of any block of the cluster.  It says that this block has read a place of
+// its own, which then may be written by the copy engine; ordinary stores it does not order: release
+// at the cluster's scope is a fence of the whole GPU's memory, a microsecond each time.
+__device__ __forceinline__ void mbarrier_arrive_cluster(u32 mapped) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapped) : "memory");
 }
 // Stores into another block's shared memory, which is seen there behind a cluster_sync.
 __device__ __forceinline__ void store_cluster_4(u32 to, u32 v) {

@@ -74,9 +74,14 @@ struct PhasedConsumer {
     return {group * 4 + warp, 8, it.rows};
   }
 
+  // Of a cluster both blocks' producers wait, because one's weights land in both.
   __device__ __forceinline__ void release() const {
     __syncwarp();
-    if (lane == 0) mbarrier_arrive(s.empty(unit.slot));
+    if constexpr (E::kSplit == 1) {
+      if (lane == 0) mbarrier_arrive(s.empty(unit.slot));
+    } else {
+      if (lane < E::kSplit) mbarrier_arrive_cluster(map_to_rank(s.empty(unit.slot), lane));
+    }
   }
 
   template <Share kShare>
@@ -207,7 +212,7 @@ struct PhasedConsumer {
   }
   // One of the two arrivals of an up item, after everything that this thread saw written.  That is
   // waited for, so the arrival is put off until the next item's first unit is through; unless the
-  // next is a down item, which may need it.
+  // next is a down item, which may need it, or has no rows: the cluster's other block may have one.
   __device__ __forceinline__ void publish() {
     if (unpublished >= 0 && threadIdx.x % 128 == 0) add_release(a.ready + unpublished, 1);
     unpublished = -1;
@@ -270,9 +275,10 @@ struct PhasedConsumer {
     for (;; item.next()) {
       mbarrier_wait(s.item_full(item.slot), item.phase);
       const PhasedItem it = *E::head(s, item.slot);
-      if (it.rows == kNoMoreItems || it.down) publish();
+      if (it.down || it.rows <= 0) publish();
       if (it.rows == kNoMoreItems) break;
-      if (it.rows == 0) {  // only ever a block's first
+      if (it.rows ==
+          0) {  // units without a tile: what was asked for in vain, a cluster's odd place
 #pragma unroll 1
         for (int k = 0; k < it.units; ++k, unit.next()) {
           mbarrier_wait(s.full(unit.slot), unit.phase);

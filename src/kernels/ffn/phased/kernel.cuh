@@ -12,6 +12,11 @@
 // Weights wait for nothing: a down item's are on their way while its rows are still computed, and
 // the first are asked for before the routing is known, for the item that the block will have if
 // every expert turns out to have one row tile.
+//
+// With `split` two blocks make a cluster and take two row tiles of an expert at a time: each brings
+// half of every weight unit into both.  What bounds full tiles is what L2 gives, not the tensor
+// cores: 48 KB a unit and block otherwise, 32 so.  Their rings move together: a place is empty when
+// the consumers of both blocks have left it.
 #pragma once
 
 #include "kernels/ffn/phased/consumer.cuh"
@@ -37,22 +42,28 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
   s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
   s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
   s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
+  constexpr int kSplit = kMenu[0].split;
+  s.rank = blockIdx.x % kSplit;
   const PhasedStart start = phased_start(a);
   if (threadIdx.x == 0) {
     *s.known() = 0;
     for (int i = 0; i < kFfnMaxStages; ++i) {
       mbarrier_init(s.full(i), kFfnGatherThreads + 1);
-      mbarrier_init(s.empty(i), kConsumerWarps);
+      mbarrier_init(s.empty(i), kConsumerWarps * kSplit);
     }
     for (int i = 0; i < kFfnItemSlots; ++i) {
       mbarrier_init(s.item_full(i), 1);
       mbarrier_init(s.item_empty(i), kFfnGatherThreads / 32 + kConsumerWarps);
       mbarrier_init(s.rows_full(i), kFfnGatherThreads / 32);
     }
+    for (int i = 0; i < kPhasedClaimSlots; ++i) mbarrier_init(s.claim(i), 1);
     fence_mbarrier_init();
     phased_prefill(s, a, maps, start, 0, kFfnAtOnce);
   }
-  __syncthreads();
+  if constexpr (kSplit == 1)
+    __syncthreads();
+  else
+    cluster_sync();  // nobody sends to a block whose barriers don't stand yet
 
   if (threadIdx.x < 128) {
     give_registers<kPhasedProducerRegisters>();
@@ -73,6 +84,10 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
     wait_for_dependencies();
     const int choice = load_cg(&a.state->choice);
     with_phased_entry<kMenu, kEntries>(choice, [&]<class E>() { PhasedConsumer<E>{s, a}.run(); });
+  }
+  if constexpr (kSplit > 1) {  // nor leaves while the other may still arrive here
+    __syncwarp();
+    cluster_sync();
   }
 }
 

@@ -39,6 +39,28 @@ __device__ __forceinline__ void phased_load(const PhasedShared& s, const FfnMaps
   else
     tma_load_4d(to, maps.w13, full, k * kScaleGroup, column * kScaleGroup, 0, expert, policy);
 }
+// The same in a cluster, whose maps bring half a unit: gate or up rows, or 128 output columns.
+// Both halves, or, where the other block reads the same, one of them for both.
+__device__ __forceinline__ void phased_load_halves(const PhasedShared& s, const FfnMaps& maps,
+                                                   int slot, const PhasedItem& it, int k,
+                                                   u64 policy) {
+  const u32 full = s.full(slot);
+  const bool both = it.weights & kWeightsHalf;
+  mbarrier_arrive_expect(full, kFfnUnitBytes);
+#pragma unroll 1
+  for (int half = both ? s.rank : 0; half < 2; half += both ? 2 : 1) {
+    const u32 to = s.ring + slot * kFfnUnitBytes + half * (kFfnUnitBytes / 2);
+    const int at = k * kScaleGroup, column = it.column * kFfnUnitCols + half * kScaleGroup;
+    if (it.down && both)
+      tma_load_3d_both(to, maps.w2, full, at, column, it.expert, policy);
+    else if (it.down)
+      tma_load_3d(to, maps.w2, full, at, column, it.expert, policy);
+    else if (both)
+      tma_load_4d_both(to, maps.w13, full, at, it.column * kScaleGroup, half, it.expert, policy);
+    else
+      tma_load_4d(to, maps.w13, full, at, it.column * kScaleGroup, half, it.expert, policy);
+  }
+}
 
 // Units [from, to) of it, all but the first kFfnAtOnce at a pace that the memory can hold, so that
 // no queue stands before the few words that the routing is made of.
@@ -78,8 +100,36 @@ __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, i
           t.x >> 16 & 0xff,
           t.y,
           tile,
-          t.x & kTileShares,
+          t.x & kTileShares ? kWeightsAgain : 0,
           (down ? a.intermediate : a.hidden) / kScaleGroup};
+}
+
+// The same in a cluster, whose blocks take items 2n and 2n + 1: two row tiles of an expert times
+// the same columns, column after column; and of the last of an odd number of tiles two neighbouring
+// columns.  So that every expert begins with an even index, the columns are rounded up to an even
+// number; the block that gets one too many goes through its units without rows, because the
+// cluster's rings move together.
+__device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, int tiles, int index) {
+  const int up_columns = a.intermediate / kScaleGroup,
+            down_columns = ceil_div(a.hidden, kFfnUnitCols),
+            up_items = tiles * round_up(up_columns, 2);
+  if (index >= up_items + tiles * round_up(down_columns, 2))
+    return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0};
+  const int down = index >= up_items, columns = down ? down_columns : up_columns,
+            places = round_up(columns, 2), units = (down ? a.intermediate : a.hidden) / kScaleGroup;
+  index -= down ? up_items : 0;
+  int4 t = load_cg(reinterpret_cast<const int4*>(a.tile + index / places));
+  const int at = index - t.z * places, paired = t.w & ~1;  // within the expert's items; tiles
+  int tile = t.z + t.w - 1, column = at - paired * places, weights = t.w > 1 ? kWeightsAgain : 0;
+  if (column < 0) {
+    tile = t.z + at % paired, column = at / paired;
+    weights = kWeightsHalf | (t.w > 2 ? kWeightsAgain : 0);
+    if (column >= columns) return {0, 0, 0, 0, 0, 0, 0, 1};  // neither block has anything
+  } else if (column >= columns) {
+    return {0, 0, 0, 0, 0, 0, 0, units};
+  }
+  t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
+  return {down, t.x & 0xffff, column, t.x >> 16 & 0xff, t.y, tile, weights, units};
 }
 
 // By one thread.
@@ -94,18 +144,42 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
 
   int next = blockIdx.x;  // the first is dealt out: nothing to wait for
   const int blocks = gridDim.x;
+  // In a cluster the first block claims for both, from the first item on: one that finds no place
+  // on the GPU then has nothing that others wait for.  A block's claims are ahead of the other's by
+  // the units of a ring, an item each at least, and by the two of the items at either end.
+  RingCursor mail{kPhasedClaimSlots}, mail_out{kPhasedClaimSlots};
   const auto claim = [&] {
-    next = (E::config.dynamic ? atomicAdd(&a.state->claim, 1) : next) + blocks;
+    if constexpr (E::kSplit == 1) {
+      next = (E::config.dynamic ? atomicAdd(&a.state->claim, 1) : next) + blocks;
+    } else if (s.rank == 0) {
+      const int claimed = atomicAdd(&a.state->claim, 1);
+      for (int r = 0; r < E::kSplit; ++r)
+        store_async_4(map_to_rank(s.claimed(mail_out.slot), r),
+                      map_to_rank(s.claim(mail_out.slot), r), claimed);
+      mail_out.next();
+    }
   };
+  const auto next_item = [&] {
+    if constexpr (E::kSplit == 1) {
+      return phased_item<E>(a, tiles, next);
+    } else {
+      mbarrier_arrive_expect(s.claim(mail.slot), 4);
+      mbarrier_wait_cluster(s.claim(mail.slot), mail.phase);
+      next = *s.word(s.claimed(mail.slot));
+      mail.next();
+      return paired_item(a, tiles, next * E::kSplit + static_cast<int>(s.rank));
+    }
+  };
+  if constexpr (E::kSplit > 1) claim();
   int requested = start.units;  // of the item, already
 #pragma unroll 1
   for (;;) {
-    PhasedItem it = phased_item<E>(a, tiles, next);
+    PhasedItem it = next_item();
     const bool dropped = requested > 0 && !(it.rows > 0 && it.down == start.down &&
                                             it.expert == start.expert && it.column == start.column);
     if (dropped) {
       it = {0, 0, 0, 0, 0, 0, 0, requested};
-    } else if (it.rows == 0) {  // the owned tile of an expert without rows
+    } else if (E::kSplit == 1 && it.rows == 0) {  // the owned tile of an expert without rows
       claim();
       continue;
     }
@@ -115,13 +189,18 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
     if (it.rows == kNoMoreItems) break;
     item.next();
     const int claim_at = dropped ? it.units : max(0, it.units - 2);  // late, but in time
-    const u64 policy = it.shared ? again : once;
+    const u64 policy = it.weights & kWeightsAgain ? again : once;
 #pragma unroll 1
     for (int k = 0; k < it.units; ++k, unit.next()) {
       if (k == claim_at) claim();
       if (k < requested) continue;
       mbarrier_wait(s.empty(unit.slot), unit.phase);
-      phased_load(s, maps, unit.slot, it.down, it.expert, it.column, k, policy);
+      if constexpr (E::kSplit == 1)
+        phased_load(s, maps, unit.slot, it.down, it.expert, it.column, k, policy);
+      else if (it.rows > 0)
+        phased_load_halves(s, maps, unit.slot, it, k, policy);
+      else
+        mbarrier_arrive(s.full(unit.slot));
     }
     requested = 0;
   }

@@ -9,40 +9,51 @@ namespace ramp {
 
 // A row tile times 128 columns of h (up) or 256 columns of the output (down).
 struct PhasedItem {
-  int down;    // 0: up
-  int expert;  // local
-  int column;  // 128-block of h, or 256-block of the output
-  int rows;    // of the tile, or kNoMoreItems; 0: units to be dropped
-  int row0;    // first row, in the order grouped by expert
-  int tile;    // index in the list
-  int shared;  // whether other row tiles read the same weights
-  int units;   // of 128 columns of d or of h
+  int down;     // 0: up
+  int expert;   // local
+  int column;   // 128-block of h, or 256-block of the output
+  int rows;     // of the tile, or kNoMoreItems; 0: units to be dropped
+  int row0;     // first row, in the order grouped by expert
+  int tile;     // index in the list
+  int weights;  // kWeightsAgain, kWeightsHalf
+  int units;    // of 128 columns of d or of h
 };
 static_assert(sizeof(PhasedItem) <= kPhasedHeadBytes);
+// Other items read the same weights; the cluster's two blocks read the same now, and each brings
+// half of a unit for both.
+enum PhasedWeights { kWeightsAgain = 1, kWeightsHalf = 2 };
 
 struct PhasedShared {
   u32 ring;      // units of weights, on 1,024 bytes: in one place whichever entry runs
   u32 barriers;  // full, empty, item_full, item_empty, rows_full
   char* base;    // generic address of `ring`
+  u32 rank;      // of this block in its cluster
 
   __device__ u32 full(int s) const { return barriers + s * 8; }
   __device__ u32 empty(int s) const { return full(kFfnMaxStages + s); }
   __device__ u32 item_full(int i) const { return empty(kFfnMaxStages + i); }
   __device__ u32 item_empty(int i) const { return item_full(kFfnItemSlots + i); }
   __device__ u32 rows_full(int i) const { return item_empty(kFfnItemSlots + i); }
-  // Whether the routing is known: the weights' first copies keep their pace until then.
-  __device__ volatile int* known() const {
-    return reinterpret_cast<volatile int*>(base + static_cast<int>(barriers - ring) +
-                                           (2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8);
+  __device__ u32 claim(int i) const { return rows_full(kFfnItemSlots + i); }
+  __device__ u32 claimed(int i) const {  // the claims themselves, an int each
+    return claim(kPhasedClaimSlots) + i * 4;
   }
+  // An int of those behind the barriers, which lie below the ring: a signed distance.
+  __device__ volatile int* word(u32 at) const {
+    return reinterpret_cast<volatile int*>(base + static_cast<int>(at - ring));
+  }
+  // Whether the routing is known: the weights' first copies keep their pace until then.
+  __device__ volatile int* known() const { return word(claimed(kPhasedClaimSlots)); }
 };
-static_assert((2 * kFfnMaxStages + 3 * kFfnItemSlots) * 8 + 4 <= kFfnBarrierBytes);
+static_assert((2 * kFfnMaxStages + 3 * kFfnItemSlots + kPhasedClaimSlots) * 8 +
+                  (kPhasedClaimSlots + 1) * 4 <=
+              kFfnBarrierBytes);
 
 template <FfnConfig kConfig>
 struct PhasedEntry {
   static constexpr FfnConfig config = kConfig;
   static constexpr PhasedLayout layout = phased_layout(kConfig);
-  static constexpr int kRows = kConfig.rows;
+  static constexpr int kRows = kConfig.rows, kSplit = kConfig.split;
 
   __device__ static PhasedItem* head(const PhasedShared& s, int i) {
     return reinterpret_cast<PhasedItem*>(s.base + layout.items + i * layout.item_bytes);

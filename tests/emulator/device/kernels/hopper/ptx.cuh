@@ -89,6 +89,17 @@ inline void tma_load_3d(u32 to, const void* map, u32 bar, int c0, int c1, int c2
 inline void tma_load_4d(u32 to, const void* map, u32 bar, int c0, int c1, int c2, int c3, u64) {
   tma_load(to, map, bar, {c0, c1, c2, c3});
 }
+inline void tma_load_3d_both(u32 to, const void* map, u32 bar, int c0, int c1, int c2, u64) {
+  for (u32 rank : {0u, 1u})
+    tma_load(emulator::address_in_rank(to, rank), map, emulator::address_in_rank(bar, rank),
+             {c0, c1, c2, 0});
+}
+inline void tma_load_4d_both(u32 to, const void* map, u32 bar, int c0, int c1, int c2, int c3,
+                             u64) {
+  for (u32 rank : {0u, 1u})
+    tma_load(emulator::address_in_rank(to, rank), map, emulator::address_in_rank(bar, rank),
+             {c0, c1, c2, c3});
+}
 
 inline void copy_async_16(u32 to, const void* from) { emulator::copy_later(to, from, 16); }
 inline void copy_async_4(u32 to, const void* from) { emulator::copy_later(to, from, 4); }
@@ -126,6 +137,7 @@ inline void store_shared_1(u32 to, u16 v) { std::memcpy(emulator::shared_pointer
 // ---- clusters ----------------------------------------------------------------------------------
 inline void cluster_sync() { emulator::cluster_barrier(); }
 inline u32 map_to_rank(u32 smem, u32 rank) { return emulator::address_in_rank(smem, rank); }
+inline void mbarrier_arrive_cluster(u32 mapped) { emulator::barrier_arrive(mapped, 0); }
 inline void store_cluster_4(u32 to, u32 v) { std::memcpy(emulator::shared_pointer(to, 4), &v, 4); }
 inline void store_async_8(u32 to, u32 bar, float a, float b) {
   emulator::land_later(to, bar, 8, [a, b](char* place) {
