@@ -144,6 +144,7 @@ class Checker {
     const Layer layer = trial_layer(kernels, trials_.front(), {Theta{}});
     report(check_graph(layer, trials_.front(), Router::kTriggers));
     report(check_graph(layer, trials_.front(), Router::kForeign));
+    report(check_slots_graph(layer, trials_.front()));
     report(check_two_streams(layer, trials_.front()));
   }
 
@@ -170,8 +171,9 @@ class Checker {
         }
         report(check_moved(layer, trial, entry, suffix));
       }
-      if (!options_.small && &trial == &trials_.front())
-        report(check_graph(layer, trial, Router::kTriggers));
+      if (options_.small || &trial != &trials_.front()) continue;
+      report(check_graph(layer, trial, Router::kTriggers));
+      report(check_slots_graph(layer, trial));
     }
   }
 
@@ -182,7 +184,7 @@ class Checker {
     record.test = trial.setting.name + "/moved" + suffix;
     const CheckCase* whole = nullptr;
     for (const CheckCase& c : trial.cases)
-      if (c.ready_counts.empty() && (!whole || c.batch.tokens > whole->batch.tokens)) whole = &c;
+      if (c.is_plain() && (!whole || c.batch.tokens > whole->batch.tokens)) whole = &c;
     if (!whole || whole->batch.tokens < 2) return record;
     const auto k = static_cast<std::size_t>(trial.setting.shape.top_k),
                d = static_cast<std::size_t>(trial.setting.shape.hidden);
@@ -219,7 +221,7 @@ class Checker {
                   (ordered ? "/ordered" : "");
     std::vector<std::size_t> same;  // cases of one size: what one graph can be replayed on
     for (std::size_t i = 0; i < trial.cases.size(); ++i)
-      if (trial.cases[i].batch.tokens == kGraphTokens && trial.cases[i].ready_counts.empty())
+      if (trial.cases[i].batch.tokens == kGraphTokens && trial.cases[i].is_plain())
         same.push_back(i);
     if (same.size() < 2) return record;
     record.tolerance = tolerance_of(layer, trial, same);
@@ -275,14 +277,66 @@ class Checker {
     return record;
   }
 
+  // One captured layer over e4m3 rows in slots, replayed with other rows, scales and counts.
+  CheckRecord check_slots_graph(const Layer& layer, const TrialSetting& trial) {
+    CheckRecord record;
+    const bool ordered = layer.options().ordered;
+    record.test = trial.setting.name + "/graph-slots" + (ordered ? "/ordered" : "");
+    std::vector<std::size_t> same;
+    for (std::size_t i = 0; i < trial.cases.size(); ++i) {
+      const CheckCase& c = trial.cases[i];
+      if (c.slots > 0 && c.scale_strides.row == 1 &&
+          (same.empty() || c.batch.tokens == trial.cases[same[0]].batch.tokens))
+        same.push_back(i);
+    }
+    if (same.size() < 2) return record;
+    record.tolerance = tolerance_of(layer, trial, same);
+    const CheckCase& first = trial.cases[same[0]];
+    gpu::Buffer rows(first.batch.hidden_q.size()), scales(first.scales.size() * 4),
+        counts(first.ready_counts.size() * 4), gates(first.batch.gates.size() * 4),
+        output(first.want.size() * 2);
+    LayerCall call;
+    call.tokens = first.batch.tokens;
+    call.slots = first.slots;
+    call.hidden = rows.ptr();
+    call.hidden_scales = scales.ptr();
+    call.scale_strides = first.scale_strides;
+    call.ready_counts = counts.ptr();
+    call.gates = gates.ptr();
+    call.output = output.ptr();
+    call.stream = stream_;
+    gpu::Buffer workspace(layer.workspace_bytes(call));
+    call.workspace = workspace.ptr();
+    call.workspace_bytes = workspace.bytes();
+    workspace.fill(0xff);
+    layer.init_workspace(workspace.ptr(), stream_);
+    const gpu::Graph graph = gpu::Graph::capture(stream_, [&] { layer.forward(call); });
+    for (std::size_t r = 0; r < kReplays * same.size(); ++r) {
+      const CheckCase& c = trial.cases[same[r % same.size()]];
+      rows.upload(c.batch.hidden_q.data(), rows.bytes());
+      scales.upload(c.scales.data(), scales.bytes());
+      counts.upload(c.ready_counts.data(), counts.bytes());
+      gates.upload(c.batch.gates.data(), gates.bytes());
+      output.fill(0xff);
+      graph.launch(stream_);
+      wait_for(stream_, kSeconds, config_ + ": a replay");
+      compare(c, output, fmt::format("replay {}", r), record);
+      if (ordered && record.ok &&
+          output.values<std::uint16_t>() != ordered_.at(trial.setting.name + "/" + c.name).second) {
+        record.ok = false;
+        record.detail = fmt::format("replay {} has other bits than the call of {}", r, c.name);
+      }
+    }
+    return record;
+  }
+
   // Two streams, each with its own workspace and batch, several calls in flight.
   CheckRecord check_two_streams(const Layer& layer, const TrialSetting& trial) {
     CheckRecord record;
     record.test = trial.setting.name + "/two-streams";
     std::vector<std::size_t> largest;
     for (std::size_t i = 0; i < trial.cases.size(); ++i)
-      if (trial.cases[i].ready_counts.empty() && trial.cases[i].batch.tokens > 0)
-        largest.push_back(i);
+      if (trial.cases[i].is_plain() && trial.cases[i].batch.tokens > 0) largest.push_back(i);
     std::stable_sort(largest.begin(), largest.end(), [&](std::size_t a, std::size_t b) {
       return trial.cases[a].batch.tokens > trial.cases[b].batch.tokens;
     });
@@ -375,13 +429,14 @@ BenchProgram load_bench(gpu::CubinCache& cache) { return BenchProgram(cache.get(
 
 TrialSetting make_trial(const BenchProgram& bench, const CheckSetting& setting, Cases which,
                         std::uint64_t seed, int threads) {
-  TrialSetting trial{setting, random_weights(bench, setting.shape, seed, nullptr), {}, {}, {}};
+  TrialSetting trial{setting, random_weights(bench, setting.shape, seed, nullptr), {}, {}, {}, {}};
   const HostWeights weights = download(trial.weights);
   trial.cases = check_cases(setting, which, seed);
   for (CheckCase& c : trial.cases) {
     answer(setting, weights, c, threads);
     trial.batches.push_back(upload(c.batch));
     trial.counts.push_back(gpu::Buffer::of(c.ready_counts));
+    trial.scales.push_back(gpu::Buffer::of(c.scales));
   }
   return trial;
 }

@@ -68,6 +68,7 @@ struct TrialSetting {
   std::vector<CheckCase> cases;
   std::vector<DeviceBatch> batches;  // of the cases
   std::vector<gpu::Buffer> counts;   // ready counts, empty buffers elsewhere
+  std::vector<gpu::Buffer> scales;   // of e4m3 rows, empty buffers elsewhere
 };
 TrialSetting make_trial(const BenchProgram& bench, const CheckSetting& setting, Cases which,
                         std::uint64_t seed, int threads = 0);

@@ -10,6 +10,7 @@
 #include "choice/select.hpp"
 #include "kernels/ffn/space.hpp"
 #include "runtime/check.hpp"
+#include "runtime/layer_arguments.hpp"
 
 namespace ramp {
 namespace {
@@ -51,9 +52,16 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
   if (state.choice != choice)
     return fmt::format("the choice: {} where the host's twin takes {}", state.choice, choice);
 
-  const auto rows = part<Row>(bytes, w.rows, want.rows.size());
-  if (!std::equal(rows.begin(), rows.end(), want.rows.begin(), same_row))
-    return "the rows grouped by expert";
+  std::size_t before = 0;  // rows of the experts before
+  for (std::size_t e = 0; e < experts; ++e) {
+    const auto n = static_cast<std::size_t>(want.counts[e]);
+    const auto at = w.rows + static_cast<std::size_t>(want.row_base[e]) * sizeof(Row);
+    const auto rows = part<Row>(bytes, at, n);
+    if (!std::equal(rows.begin(), rows.end(),
+                    want.rows.begin() + static_cast<std::ptrdiff_t>(before), same_row))
+      return "the rows grouped by expert";
+    before += n;
+  }
   const auto head = part<Row>(bytes, w.head, experts * kHeadRows);
   const std::vector<Row> want_head = head_rows(want);
   for (std::size_t e = 0; e < experts; ++e)
@@ -73,12 +81,14 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
     return "the list of tiles";
   // Of tokens without local pairs nobody reads the rows, and large loads leave them out.
   const auto d = static_cast<std::size_t>(o.shape.hidden), groups = d / kScaleGroup;
+  const bool quantises = c.batch.hidden_q.empty();
+  const bool scales = quantises || !is_row_by_row(c.scale_strides, o.shape.hidden, c.slots);
   for (const Row& row : want.rows) {
     const auto t = static_cast<std::size_t>(row.token);
-    if (std::memcmp(bytes.data() + w.rows_q + t * d, c.rows_q.data() + t * d, d) != 0)
+    if (quantises && std::memcmp(bytes.data() + w.rows_q + t * d, c.rows_q.data() + t * d, d) != 0)
       return fmt::format("the quantised row of token {}", t);
-    if (std::memcmp(bytes.data() + w.rows_scale + t * groups * sizeof(float),
-                    c.rows_scale.data() + t * groups, groups * sizeof(float)) != 0)
+    if (scales && std::memcmp(bytes.data() + w.rows_scale + t * groups * sizeof(float),
+                              c.rows_scale.data() + t * groups, groups * sizeof(float)) != 0)
       return fmt::format("the scales of token {}", t);
   }
   return "";
@@ -86,7 +96,13 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
 
 // Ids that were skipped and inspected, counted as docs say.
 std::string counter_difference(const LayerState& state, const CheckCase& c, int top_k) {
-  if (!c.ready_counts.empty()) return "";
+  if (!c.ready_counts.empty()) {
+    const auto cut = std::count_if(c.ready_counts.begin(), c.ready_counts.end(), [&](int n) {
+      return n < 0 || n > (c.slots > 0 ? c.slots : c.batch.tokens);
+    });
+    if (static_cast<long long>(state.invalid) == cut) return "";
+    return fmt::format("the counter of invalid counts: {} where there are {}", state.invalid, cut);
+  }
   const auto& map = c.batch.expert_map;
   const Selection s = select(c.batch.ids, top_k, map, static_cast<int>(c.grouped.counts.size()),
                              std::vector<MenuEntry>(1, MenuEntry{{{{1, 1, 1}, {}}, 1}, {}}));
@@ -103,6 +119,14 @@ std::string counter_difference(const LayerState& state, const CheckCase& c, int 
       return fmt::format("the counter of {}: {} where there are {}", name, values.first,
                          values.second);
   return "";
+}
+
+bool leaves_empty_slots(const CheckCase& c, const std::vector<std::uint16_t>& out, std::size_t d) {
+  for (std::size_t t = 0; t < c.batch.ids.size(); ++t)
+    if (c.batch.ids[t] < 0 &&
+        !std::all_of(&out[t * d], &out[t * d] + d, [](auto x) { return x == kPoison; }))
+      return false;
+  return true;
 }
 
 }  // namespace
@@ -135,18 +159,20 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
   // Never empty, so that a call without tokens gets pointers to look at.
   const std::size_t elements = static_cast<std::size_t>(c.batch.tokens) * shape.hidden;
   gpu::Buffer output(std::max<std::size_t>(elements, 128) * 2);
-  const Workspace w = layer.workspace(std::max(1, c.batch.tokens));
+  LayerCall call;
+  call.tokens = c.batch.tokens;
+  call.hidden = batch.hidden.ptr();
+  call.hidden_scales = trial.scales[which].ptr();
+  call.scale_strides = c.scale_strides;
+  call.ids = c.ready_counts.empty() ? batch.ids.ptr() : 0;
+  call.ready_counts = c.ready_counts.empty() ? 0 : trial.counts[which].ptr();
+  call.slots = c.slots;
+  call.gates = batch.gates.ptr();
+  const Workspace w = layer.workspace(call);
   gpu::Buffer workspace(w.bytes);
   output.fill(kPoison & 0xff);
   workspace.fill(kPoison & 0xff);
   layer.init_workspace(workspace.ptr(), stream);
-
-  LayerCall call;
-  call.tokens = c.batch.tokens;
-  call.hidden = batch.hidden.ptr();
-  call.ids = c.ready_counts.empty() ? batch.ids.ptr() : 0;
-  call.ready_counts = c.ready_counts.empty() ? 0 : trial.counts[which].ptr();
-  call.gates = batch.gates.ptr();
   call.output = output.ptr();
   call.workspace = workspace.ptr();
   call.workspace_bytes = w.bytes;
@@ -176,6 +202,8 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
                                           : "the output is further off than the formats allow";
   else if (!(error.worst_piece <= kPieceTolerance))
     record.detail = fmt::format("128 columns of one row are off by {:.3f}", error.worst_piece);
+  else if (c.slots > 0 && !leaves_empty_slots(c, out, static_cast<std::size_t>(shape.hidden)))
+    record.detail = "a slot that no row fills was written";
   if (std::string difference = prepared_difference(layer, c, state, bytes, w, forced);
       !difference.empty())
     record.detail = "prepare's " + difference;

@@ -20,6 +20,9 @@ namespace {
 // that is built.
 constexpr int kRaggedCounts[] = {9, 17, 33, 41, 49, 65, 7, 1};
 
+// Of an expert, in the cases of rows that stand in slots: more than kHeadRows.
+constexpr int kSlots = 70;
+
 class CaseMaker {
  public:
   CaseMaker(const CheckSetting& setting, std::uint64_t seed)
@@ -157,6 +160,72 @@ class CaseMaker {
     return ready(fmt::format("ready-{}", rows), load);
   }
 
+  // The same rows quantised by the sender, with scales that are powers of two.
+  CheckCase in_e4m3(CheckCase c, bool by_column) {
+    c.name += by_column ? "-e4m3-by-column" : "-e4m3";
+    const auto tokens = static_cast<std::size_t>(c.batch.tokens),
+               groups = static_cast<std::size_t>(setting_.shape.hidden / kScaleGroup);
+    for (std::size_t g = 0; g < tokens * groups; ++g) {
+      const std::uint16_t* x = &c.batch.hidden[g * kScaleGroup];
+      float amax = 0;
+      for (int i = 0; i < kScaleGroup; ++i) amax = std::fmax(amax, std::fabs(from_bf16(x[i])));
+      const bool nobody = std::isnan(from_bf16(x[0]));
+      const float scale = nobody ? std::nanf("") : std::exp2(std::ceil(std::log2(amax / 448)));
+      c.batch.hidden_scale.push_back(scale);
+      for (int i = 0; i < kScaleGroup; ++i)
+        c.batch.hidden_q.push_back(nobody ? 0x7f : to_e4m3(from_bf16(x[i]) / scale));
+    }
+    c.batch.hidden.clear();
+    c.scales = c.batch.hidden_scale;
+    if (!by_column) return c;
+    // As for a tensor map of the tokens' columns: of an expert, or of all, one group behind the
+    // other.
+    const std::size_t height = c.slots > 0 ? static_cast<std::size_t>(c.slots) : tokens;
+    c.scale_strides = {static_cast<long long>(height * groups), 1, static_cast<long long>(height)};
+    for (std::size_t t = 0; t < tokens; ++t)
+      for (std::size_t g = 0; g < groups; ++g)
+        c.scales[t / height * height * groups + g * height + t % height] =
+            c.batch.hidden_scale[t * groups + g];
+    return c;
+  }
+
+  // Counts of any kind; each expert's rows stand in places of its own.
+  CheckCase in_slots(const std::string& name, int slots, std::vector<int> load) {
+    CheckCase c;
+    c.name = name;
+    c.slots = slots;
+    load.resize(local_.size(), 0);
+    c.ready_counts = load;
+    c.batch.tokens = static_cast<int>(load.size()) * slots;
+    c.batch.expert_map.resize(load.size());
+    std::iota(c.batch.expert_map.begin(), c.batch.expert_map.end(), 0);
+    fill(c, 1);
+    const auto d = static_cast<std::size_t>(setting_.shape.hidden);
+    for (std::size_t e = 0; e < load.size(); ++e)
+      for (int s = 0; s < slots; ++s) {
+        const bool filled = s < load[e];
+        c.batch.ids.push_back(filled ? static_cast<int>(e) : -1);
+        if (!filled)
+          std::fill_n(
+              c.batch.hidden.begin() + static_cast<std::ptrdiff_t>((c.batch.ids.size() - 1) * d), d,
+              std::uint16_t{0xffff});
+      }
+    return c;
+  }
+  // Empty, ragged, full, and counts that no slots can hold.
+  CheckCase in_slots(int slots) {
+    std::vector<int> load{slots + 1000, -3, 17, 0, slots, 1, slots - 1, 9};
+    return in_slots("slots", slots,
+                    {load.begin(), load.begin() + static_cast<std::ptrdiff_t>(
+                                                      std::min(load.size(), local_.size()))});
+  }
+  CheckCase in_few_slots_of(int slots) {
+    std::vector<int> load;
+    for (std::size_t e = 0; e < local_.size(); ++e)
+      load.push_back(e % 5 ? 0 : static_cast<int>(random_.below(4)));
+    return in_slots("slots-few", slots, load);
+  }
+
  private:
   CheckCase ready(const std::string& name, const std::vector<int>& load) {
     CheckCase c;
@@ -201,6 +270,10 @@ class CaseMaker {
 };
 
 void quantise(const CheckSetting& setting, CheckCase& c) {
+  if (!c.batch.hidden_q.empty()) {
+    c.rows_q = c.batch.hidden_q, c.rows_scale = c.batch.hidden_scale;
+    return;
+  }
   const auto groups = static_cast<std::size_t>(setting.shape.hidden / kScaleGroup);
   const std::size_t all = static_cast<std::size_t>(c.batch.tokens) * groups;
   c.rows_q.resize(all * kScaleGroup);
@@ -273,6 +346,9 @@ std::vector<CheckCase> check_cases(const CheckSetting& setting, Cases which, std
     if (setting.many_pairs) {  // so many that each of the blocks has more than it takes at once
       cases.push_back(make.many_pairs(60 * 1000));
       cases.push_back(make.ready_many(kPairsOfOneBlock + 200));
+      const int slots = ceil_div(kPairsOfOneBlock + 200, setting.shape.experts);
+      cases.push_back(make.in_few_slots_of(slots));
+      cases.push_back(make.in_e4m3(make.in_few_slots_of(slots), true));
     }
     return cases;
   }
@@ -284,6 +360,16 @@ std::vector<CheckCase> check_cases(const CheckSetting& setting, Cases which, std
   cases.push_back(make.nan_gate());
   cases.push_back(make.zero_rows());
   cases.push_back(make.ready());
+  cases.push_back(make.in_e4m3(make.uniform(48), false));
+  cases.push_back(make.in_e4m3(make.ready(), false));
+  cases.push_back(make.in_e4m3(make.ready(), true));
+  cases.push_back(make.in_slots(kSlots));
+  cases.push_back(make.in_e4m3(make.in_slots(kSlots), false));
+  cases.push_back(make.in_e4m3(make.in_slots(kSlots), true));
+  const auto all = static_cast<std::size_t>(setting.shape.experts);
+  cases.push_back(
+      make.in_e4m3(make.in_slots("slots-full", kSlots, std::vector<int>(all, kSlots)), true));
+  cases.push_back(make.in_e4m3(make.in_slots("slots-empty", kSlots, {}), true));
   cases.push_back(make.many_pairs(kPairsOfOneBlock + 3000));
   return cases;
 }
@@ -294,7 +380,15 @@ void answer(const CheckSetting& setting, const HostWeights& weights, CheckCase& 
   one.want = reference_on_threads(shape, weights, one.batch, threads);
   one.grouped = one.ready_counts.empty() ? group_ids(one.batch.ids, one.batch.gates, shape.top_k,
                                                      one.batch.expert_map, shape.experts)
+                : one.slots > 0          ? group_slots(one.ready_counts, one.slots, one.batch.gates)
                                          : group_counts(one.ready_counts, one.batch.gates);
+  if (one.slots > 0) {  // NaN stands for what nobody may write: outputs are poisoned with it
+    const auto d = static_cast<std::size_t>(shape.hidden);
+    for (std::size_t t = 0; t < one.batch.ids.size(); ++t)
+      if (one.batch.ids[t] < 0)
+        std::fill_n(one.want.begin() + static_cast<std::ptrdiff_t>(t * d), d,
+                    std::numeric_limits<double>::quiet_NaN());
+  }
   std::vector<int> pairs(static_cast<std::size_t>(one.batch.tokens), 0);
   for (const Row& row : one.grouped.rows)
     one.most_pairs = std::max(one.most_pairs, ++pairs[static_cast<std::size_t>(row.token)]);

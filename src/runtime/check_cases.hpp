@@ -30,10 +30,16 @@ struct CheckCase {
   HostBatch batch;
   // Rows that stand grouped by expert; batch.ids then holds each row's expert, for the reference.
   std::vector<int> ready_counts;
+  int slots = 0;  // of each expert's ready rows; those that nobody fills are NaN and stay untouched
+  // Of e4m3 rows (batch.hidden_q): their scales as they are delivered.
+  std::vector<float> scales;
+  ScaleStrides scale_strides;
+  // By ids and in bf16.
+  bool is_plain() const { return ready_counts.empty() && batch.hidden_q.empty(); }
   // Filled in by answer().
   std::vector<double> want;
   GroupedRows grouped;               // what prepare has to leave
-  std::vector<std::uint8_t> rows_q;  // bit for bit
+  std::vector<std::uint8_t> rows_q;  // bit for bit; of e4m3 rows those that came
   std::vector<float> rows_scale;
   int most_pairs = 0;  // local pairs of the fullest token
 };

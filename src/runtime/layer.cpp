@@ -74,6 +74,56 @@ void check_expert_map(const LayerOptions& o) {
   }
 }
 
+void check_slots(const LocalShape& shape, const LayerCall& call) {
+  const long long places = 1LL * shape.experts * call.slots;
+  if (call.slots < 0 || (call.slots > 0 && !call.ready_counts))
+    throw Error("slots", fmt::format("{}{}", call.slots, call.slots > 0 ? " beside ids" : ""),
+                "0, or with ready_counts the rows that each expert has places for", "");
+  if (call.slots > 0 && places != call.tokens)
+    throw Error("tokens", fmt::format("{}", call.tokens),
+                fmt::format("{} local experts x {} slots = {}", shape.experts, call.slots, places),
+                "count the places, filled or not: they are the rows of hidden");
+  if (call.expected_rows < 0 || (call.expected_rows > 0 && !call.ready_counts))
+    throw Error("expected_rows", fmt::format("{}", call.expected_rows),
+                "0 (unknown) or, with ready_counts, the rows that are likely", "");
+}
+
+void check_scales(const LayerCall& call) {
+  const ScaleStrides& by = call.scale_strides;
+  const bool given = by.expert != 0 || by.row != 0 || by.group != 0;
+  const std::string text = fmt::format("{}, {}, {}", by.expert, by.row, by.group);
+  if (!call.hidden_scales) {
+    if (given)
+      throw Error("scale_strides", text, "0, 0, 0 without hidden_scales",
+                  "pass the scales of the e4m3 rows, or bf16 rows and nothing of scales");
+    return;
+  }
+  require_pointer("hidden_scales", call.hidden_scales, 4);
+  constexpr long long kMost = 1LL << 40;  // bytes that no GPU has; nothing overflows below
+  const auto fits = [](long long stride, long long least) {
+    return stride >= least && stride <= kMost;
+  };
+  if (given && !(fits(by.row, 1) && fits(by.group, 1) && fits(by.expert, call.slots > 0 ? 1 : 0)))
+    throw Error("scale_strides", text,
+                "floats from expert to expert (of slots), row to row and group to group, each 1 or "
+                "more; or all 0: [tokens, d / 128]",
+                "pass the tensor's strides in elements");
+}
+
+// What a call needs of the workspace.
+WorkspaceParts parts_of(const LayerOptions& o, const LayerCall& call) {
+  WorkspaceParts parts{.middle = o.menu[0].topology == kF3, .slots = o.ordered};
+  parts.grouped = call.ready_counts != 0;
+  parts.rows_q = !call.hidden_scales;
+  parts.rows_scale =
+      !call.hidden_scales || !is_row_by_row(call.scale_strides, o.shape.hidden, call.slots);
+  return parts;
+}
+
+int rows_expected(const LayerCall& call) {
+  return call.expected_rows > 0 ? std::min(call.expected_rows, call.tokens) : call.tokens;
+}
+
 }  // namespace
 
 int max_tokens_of(const LocalShape& shape) { return kMaxPairs / std::max(1, shape.top_k); }
@@ -110,6 +160,36 @@ void check_device_weights(const DeviceWeights& weights) {
   require_pointer("weights/s13", weights.s13, 4);
   require_pointer("weights/w2", weights.w2, 16);
   require_pointer("weights/s2", weights.s2, 4);
+}
+
+void check_layer_call(const LayerOptions& o, const LayerCall& call) {
+  const LocalShape& shape = o.shape;
+  const int most = call.ready_counts ? kMaxPairs : max_tokens_of(shape);
+  if (call.tokens < 0 || call.tokens > most)
+    throw Error("tokens", fmt::format("{}", call.tokens), fmt::format("0 to {}", most),
+                "split the batch");
+  require_pointer("hidden", call.hidden, 16);
+  require_pointer("output", call.output, 16);
+  require_pointer("workspace", call.workspace, kWorkspaceAlignment);
+  if (!call.ids == !call.ready_counts)
+    throw Error(call.ids ? "ids and ready_counts" : "ids", call.ids ? "both" : "null",
+                "one of ids and ready_counts", "");
+  require_pointer(call.ids ? "ids" : "ready_counts", call.ids ? call.ids : call.ready_counts, 4);
+  if (call.gates % 4) require_pointer("gates", call.gates, 4);
+  check_slots(shape, call);
+  check_scales(call);
+  if (call.forced >= static_cast<int>(o.menu.size()) || call.forced < -1)
+    throw Error("forced", fmt::format("{}", call.forced),
+                fmt::format("-1 (choose) or an entry, 0 to {}", o.menu.size() - 1), "");
+  const int deepest = deepest_prefill(o.menu, shape.hidden);
+  if (call.prefill > deepest || call.prefill < -1)
+    throw Error("prefill", fmt::format("{}", call.prefill),
+                fmt::format("-1 (the default) or 0 to {}", deepest), "");
+  const gpu::CUdeviceptr elements = static_cast<gpu::CUdeviceptr>(call.tokens) * shape.hidden,
+                         bytes = call.hidden_scales ? elements : elements * 2;
+  if (call.hidden < call.output + elements * 2 && call.output < call.hidden + bytes)
+    throw Error("output", fmt::format("{:#x}, which overlaps hidden", call.output),
+                "memory of its own: the output is written while the rows are read", "");
 }
 
 int contiguous_first(std::span<const int> expert_map, int local_experts) {
@@ -171,12 +251,21 @@ std::size_t Layer::workspace_bytes(int tokens) const {
   if (tokens < 0 || tokens > max_tokens_)
     throw Error("tokens", fmt::format("{}", tokens), fmt::format("0 to {}", max_tokens_),
                 "split the batch");
-  return workspace(tokens).bytes;
+  return workspace_layout(options_.shape, tokens, parts_of(options_, LayerCall{})).bytes;
 }
 
-Workspace Layer::workspace(int tokens) const {
-  return workspace_layout(options_.shape, tokens,
-                          {options_.menu[0].topology == kF3, options_.ordered});
+std::size_t Layer::workspace_bytes(const LayerCall& call) const {
+  const int most = call.ready_counts ? kMaxPairs : max_tokens_;
+  if (call.tokens < 0 || call.tokens > most)
+    throw Error("tokens", fmt::format("{}", call.tokens), fmt::format("0 to {}", most),
+                "split the batch");
+  check_slots(options_.shape, call);
+  check_scales(call);
+  return workspace(call).bytes;
+}
+
+Workspace Layer::workspace(const LayerCall& call) const {
+  return workspace_layout(options_.shape, call.tokens, parts_of(options_, call));
 }
 
 int Layer::prefill_of(int tokens, bool ready_counts) const {
@@ -189,42 +278,18 @@ int Layer::prefill_of(int tokens, bool ready_counts) const {
 
 int Layer::down_prefill_of(const LayerCall& call, int prefill) const {
   // Three deviations above the mean: one expert in a thousand has more.
-  const double mean = call.ready_counts ? static_cast<double>(call.tokens) / options_.shape.experts
-                                        : static_cast<double>(call.tokens) * options_.shape.top_k /
-                                              options_.experts;
+  const double mean =
+      call.ready_counts
+          ? static_cast<double>(rows_expected(call)) / options_.shape.experts
+          : static_cast<double>(call.tokens) * options_.shape.top_k / options_.experts;
   return down_prefill(prefill, mean + 3 * std::sqrt(mean), least_rows_,
                       arguments_->prepare.owned_experts == options_.shape.experts);
 }
 
-void Layer::require_call(const LayerCall& call) const {
-  if (call.tokens < 0 || call.tokens > max_tokens_)
-    throw Error("tokens", fmt::format("{}", call.tokens), fmt::format("0 to {}", max_tokens_),
-                "split the batch");
-  require_pointer("hidden", call.hidden, 16);
-  require_pointer("output", call.output, 16);
-  require_pointer("workspace", call.workspace, kWorkspaceAlignment);
-  if (!call.ids == !call.ready_counts)
-    throw Error(call.ids ? "ids and ready_counts" : "ids", call.ids ? "both" : "null",
-                "one of ids and ready_counts", "");
-  require_pointer(call.ids ? "ids" : "ready_counts", call.ids ? call.ids : call.ready_counts, 4);
-  if (call.gates % 4) require_pointer("gates", call.gates, 4);
-  if (call.forced >= static_cast<int>(options_.menu.size()) || call.forced < -1)
-    throw Error("forced", fmt::format("{}", call.forced),
-                fmt::format("-1 (choose) or an entry, 0 to {}", options_.menu.size() - 1), "");
-  if (call.prefill > deepest_prefill_ || call.prefill < -1)
-    throw Error("prefill", fmt::format("{}", call.prefill),
-                fmt::format("-1 (the default) or 0 to {}", deepest_prefill_), "");
-  const gpu::CUdeviceptr row_bytes =
-      static_cast<gpu::CUdeviceptr>(call.tokens) * options_.shape.hidden * 2;
-  if (call.hidden < call.output + row_bytes && call.output < call.hidden + row_bytes)
-    throw Error("output", fmt::format("{:#x}, which overlaps hidden", call.output),
-                "memory of its own: the output is cleared while the rows are read", "");
-}
-
 void Layer::forward(const LayerCall& call) const {
   if (call.tokens == 0) return;
-  require_call(call);
-  const Workspace w = workspace(call.tokens);
+  check_layer_call(options_, call);
+  const Workspace w = workspace(call);
   if (call.workspace_bytes < w.bytes)
     throw Error("workspace_bytes", fmt::format("{}", call.workspace_bytes),
                 fmt::format("at least {} for {} tokens", w.bytes, call.tokens),
@@ -236,11 +301,14 @@ void Layer::forward(const LayerCall& call) const {
   p.output = f.output = reinterpret_cast<unsigned short*>(call.output);
   p.ids = reinterpret_cast<const int*>(call.ids);
   p.gates = reinterpret_cast<const float*>(call.gates);
-  p.hidden = reinterpret_cast<const unsigned short*>(call.hidden);
   p.ready_counts = reinterpret_cast<const int*>(call.ready_counts);
+  p.expected_rows = call.expected_rows;
   p.tokens = call.tokens;
   p.forced = call.forced;
-  f.prefill = call.prefill >= 0 ? call.prefill : prefill_of(call.tokens, call.ready_counts != 0);
+  set_rows(arguments, reinterpret_cast<const void*>(call.hidden),
+           reinterpret_cast<const float*>(call.hidden_scales), call.scale_strides, call.slots);
+  f.prefill =
+      call.prefill >= 0 ? call.prefill : prefill_of(rows_expected(call), call.ready_counts != 0);
   f.prefill_down = down_prefill_of(call, f.prefill);
   set_mode(arguments, options_.ordered);
 

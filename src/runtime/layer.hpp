@@ -16,6 +16,7 @@
 #include "choice/cost_model.h"
 #include "gpu/device.hpp"
 #include "kernels/ffn/weight_maps.hpp"
+#include "kernels/prepare/state.h"
 #include "kernels/prepare/workspace.hpp"
 #include "problem/shape.h"
 #include "runtime/kernels.hpp"
@@ -54,7 +55,17 @@ struct LayerCall {
   // Instead of ids: int32 [local experts], rows that stand grouped by expert already.  `hidden`,
   // `gates` [tokens] and `output` are then by row, and `tokens` is at least their sum.
   gpu::CUdeviceptr ready_counts = 0;
-  gpu::CUdeviceptr output = 0;     // bf16 [tokens, d], written whole; 16-byte aligned
+  // With ready counts, where each expert has places of its own: expert e's rows are the first ones
+  // from row e * slots on, and `tokens` is local experts * slots.  Other rows are neither read nor
+  // written, in `output` neither.  0: an expert's rows begin where those of the one before end.
+  int slots = 0;
+  // Of ready rows, how many there will be, as near as the caller knows; results don't depend on it.
+  int expected_rows = 0;
+  // Rows that are quantised already: `hidden` is e4m3 [tokens, d] and here are its scales, floats,
+  // one a row and 128 columns, where the strides say; all strides 0: [tokens, d / 128].
+  gpu::CUdeviceptr hidden_scales = 0;
+  ScaleStrides scale_strides;
+  gpu::CUdeviceptr output = 0;     // bf16 [tokens, d], written whole but for slots; 16-byte aligned
   gpu::CUdeviceptr workspace = 0;  // 256-byte aligned
   std::size_t workspace_bytes = 0;
   gpu::CUstream stream = nullptr;
@@ -70,7 +81,7 @@ struct LayerCounters {
   unsigned passes = 0;               // calls with tokens
   unsigned foreign = 0;              // ids of experts on other GPUs, skipped
   unsigned padded = 0;               // ids of -1, skipped
-  unsigned invalid = 0;              // ids out of range, skipped
+  unsigned invalid = 0;              // ids out of range, skipped; ready counts that were cut
   unsigned duplicate = 0;            // ids that their token had already, computed twice
   unsigned nan_gates = 0;            // router weights that are NaN; such a token's output is NaN
   std::vector<unsigned> entry_runs;  // calls that ran each entry
@@ -89,7 +100,10 @@ class Layer {
 
   // Needed for calls of up to this many tokens.
   std::size_t workspace_bytes(int tokens) const;
-  Workspace workspace(int tokens) const;  // where everything lies in it, of such a call
+  // For one call, which may need less than any call of its size.  Looks at no address but for
+  // whether it is 0.
+  std::size_t workspace_bytes(const LayerCall& call) const;
+  Workspace workspace(const LayerCall& call) const;  // where everything lies in it
   int max_tokens() const { return max_tokens_; }
 
   // Once for each workspace, before its first call: sets the counters to zero.  Results never
@@ -99,7 +113,7 @@ class Layer {
   // Throws Error for what can be seen without reading device memory, before anything is launched.
   void forward(const LayerCall& call) const;
 
-  // The prefill that forward uses for a call of this size.
+  // The prefill that forward uses for a call of this size; with ready counts, of so many rows.
   int prefill_of(int tokens, bool ready_counts = false) const;
 
   LayerCounters counters(gpu::CUdeviceptr workspace, gpu::CUstream stream) const;  // waits
@@ -109,7 +123,6 @@ class Layer {
   const Kernels& kernels() const { return *kernels_; }
 
  private:
-  void require_call(const LayerCall& call) const;
   int down_prefill_of(const LayerCall& call, int prefill) const;
   std::shared_ptr<const Kernels> kernels_;
   LayerOptions options_;
@@ -124,6 +137,8 @@ class Layer {
 // Everything that a layer can be refused for without a GPU; throws Error naming the option.
 void check_layer_options(const LayerOptions& options);
 void check_device_weights(const DeviceWeights& weights);
+// The same of a call with tokens.
+void check_layer_call(const LayerOptions& options, const LayerCall& call);
 
 // The first expert of a map that is one ascending run of all local experts, which then needs no
 // look-up; -1 for any other map.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/layer_arguments.hpp"
 
+#include "kernels/numeric.h"
 #include "runtime/prefill.hpp"
 
 namespace ramp {
@@ -32,6 +33,13 @@ LayerArguments shared_arguments(const LayerOptions& o, int first_expert, const i
   return arguments;
 }
 
+bool is_row_by_row(const ScaleStrides& strides, int hidden, int slots) {
+  const long long groups = hidden / kScaleGroup;
+  if (!strides.row && !strides.group && !strides.expert) return true;
+  return strides.group == 1 && strides.row == groups &&
+         (slots == 0 || strides.expert == slots * groups);
+}
+
 void place_in_workspace(LayerArguments& arguments, const Workspace& w, char* workspace) {
   PrepareArgs& p = arguments.prepare;
   FfnArgs& f = arguments.ffn;
@@ -52,17 +60,34 @@ void place_in_workspace(LayerArguments& arguments, const Workspace& w, char* wor
   at(p.position, w.position), at(f.slots, w.slots);  // set_mode looks after these
 }
 
+void set_rows(LayerArguments& arguments, const void* hidden, const float* scales,
+              const ScaleStrides& strides, int slots) {
+  PrepareArgs& p = arguments.prepare;
+  FfnArgs& f = arguments.ffn;
+  p.slots = slots;
+  p.hidden = scales ? nullptr : static_cast<const unsigned short*>(hidden);
+  p.scales = nullptr;
+  if (!scales) return;
+  f.rows_q = static_cast<const unsigned char*>(hidden);
+  if (is_row_by_row(strides, p.hidden_size, slots))
+    f.rows_scale = scales;
+  else
+    p.scales = scales, p.scale_strides = strides;
+}
+
 void set_mode(LayerArguments& arguments, bool ordered) {
   PrepareArgs& p = arguments.prepare;
   FfnArgs& f = arguments.ffn;
   if (!ordered) p.position = nullptr, f.slots = nullptr;
   // Rows that come grouped stay where they are: each has one result, and the output is its slot.
   if (ordered && p.ready_counts) p.position = nullptr, f.slots = f.output;
+  // Written whole, by `combine`; or where a row is: of slots the others stay as they are.
+  if (ordered && (p.ids || p.slots)) p.output = nullptr;
 }
 
 CombineArgs combine_arguments(const LayerArguments& arguments) {
   const PrepareArgs& p = arguments.prepare;
-  return {arguments.ffn.slots, p.position, p.output, p.tokens, p.top_k, p.hidden_size};
+  return {arguments.ffn.slots, p.position, arguments.ffn.output, p.tokens, p.top_k, p.hidden_size};
 }
 
 }  // namespace ramp

@@ -20,10 +20,18 @@ LayerArguments shared_arguments(const LayerOptions& options, int first_expert,
                                 const int* expert_map, const float* s13, const float* s2,
                                 int blocks, double stream_tbps);
 
+// Whether `ffn` finds each row's scales where the row's number says; all strides 0 mean that too.
+bool is_row_by_row(const ScaleStrides& strides, int hidden, int slots);
+
 // The kernels' places in a workspace.
 void place_in_workspace(LayerArguments& arguments, const Workspace& layout, char* workspace);
 
-// After the call's own addresses are in: where the rows' results go.
+// After ids or counts, and `output`, are in: rows of bf16, or of e4m3 with their scales where
+// these are given.
+void set_rows(LayerArguments& arguments, const void* hidden, const float* scales,
+              const ScaleStrides& strides, int slots);
+
+// After the call's own addresses are in: where the rows' results go, and who clears these places.
 void set_mode(LayerArguments& arguments, bool ordered);
 // Of `combine`, which runs where there are positions.
 CombineArgs combine_arguments(const LayerArguments& arguments);

@@ -70,25 +70,30 @@ std::vector<float> random_gates(int tokens, int top_k, std::uint64_t seed) {
 }
 
 DeviceBatch upload(const HostBatch& batch) {
-  return {gpu::Buffer::of(batch.hidden), gpu::Buffer::of(batch.ids), gpu::Buffer::of(batch.gates)};
+  return {batch.hidden_q.empty() ? gpu::Buffer::of(batch.hidden) : gpu::Buffer::of(batch.hidden_q),
+          gpu::Buffer::of(batch.ids), gpu::Buffer::of(batch.gates)};
 }
 
 std::vector<double> reference_on_threads(const LocalShape& shape, const HostWeights& weights,
                                          const HostBatch& batch, int threads) {
   const auto d = size_of(shape.hidden), k = size_of(shape.top_k);
+  const auto part = []<class T>(const std::vector<T>& all, std::size_t at, std::size_t width) {
+    if (all.empty()) return std::vector<T>();
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at * width);
+    return std::vector<T>(begin, begin + static_cast<std::ptrdiff_t>(width));
+  };
   std::vector<double> out(size_of(batch.tokens) * d);
   std::atomic<int> next{0};
   const auto work = [&] {
     for (int t; (t = next.fetch_add(1)) < batch.tokens;) {
       const auto at = size_of(t);
-      HostBatch one{1,
-                    {batch.hidden.begin() + static_cast<std::ptrdiff_t>(at * d),
-                     batch.hidden.begin() + static_cast<std::ptrdiff_t>((at + 1) * d)},
-                    {batch.ids.begin() + static_cast<std::ptrdiff_t>(at * k),
-                     batch.ids.begin() + static_cast<std::ptrdiff_t>((at + 1) * k)},
-                    {batch.gates.begin() + static_cast<std::ptrdiff_t>(at * k),
-                     batch.gates.begin() + static_cast<std::ptrdiff_t>((at + 1) * k)},
-                    batch.expert_map};
+      const HostBatch one{1,
+                          part(batch.hidden, at, d),
+                          part(batch.ids, at, k),
+                          part(batch.gates, at, k),
+                          batch.expert_map,
+                          part(batch.hidden_q, at, d),
+                          part(batch.hidden_scale, at, d / kScaleGroup)};
       const std::vector<double> row = reference_layer(shape, weights, one);
       std::copy(row.begin(), row.end(), out.begin() + static_cast<std::ptrdiff_t>(at * d));
     }

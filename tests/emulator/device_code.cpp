@@ -67,7 +67,7 @@ std::vector<Launch> prepare_launches(const PrepareArgs& args, int sms) {
   };
   const bool ready = args.ready_counts != nullptr;
   const Selecting selecting = selecting_of(ready ? args.tokens : args.tokens * args.top_k, ready);
-  const int blocks = prepare_blocks(args.tokens, args.hidden_size, sms, selecting);
+  const int blocks = prepare_blocks(args, sms, selecting);
   if (selecting.by == SelectBy::kBlock) return {launch_of("prepare", blocks, ramp_prepare)};
   if (selecting.by == SelectBy::kCluster) {
     Launch launch = launch_of("cluster", blocks, ramp_prepare_cluster);

@@ -55,9 +55,14 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
   std::vector<Launch> launches;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const CheckCase& work = *passes[i].work;
-    const Workspace w = workspace_layout(shape, work.batch.tokens, parts);
+    const bool quantised = !work.batch.hidden_q.empty();
+    WorkspaceParts needed = parts;
+    needed.grouped = !work.ready_counts.empty();
+    needed.rows_q = !quantised;
+    needed.rows_scale = !quantised || !is_row_by_row(work.scale_strides, shape.hidden, work.slots);
+    const Workspace w = workspace_layout(shape, work.batch.tokens, needed);
     PassResult& result = results[i];
-    result.output.assign(work.batch.hidden.size(), 0xffff);
+    result.output.assign(work.want.size(), 0xffff);
     LayerArguments arguments = shared;
     place_in_workspace(arguments, w, reinterpret_cast<char*>(workspace.get()));
     PrepareArgs& p = arguments.prepare;
@@ -68,7 +73,10 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
     else
       p.ready_counts = work.ready_counts.data();
     p.gates = work.batch.gates.data();
-    p.hidden = work.batch.hidden.data();
+    set_rows(
+        arguments,
+        quantised ? static_cast<const void*>(work.batch.hidden_q.data()) : work.batch.hidden.data(),
+        quantised ? work.scales.data() : nullptr, work.scale_strides, work.slots);
     p.tokens = work.batch.tokens;
     p.forced = passes[i].forced;
     f.prefill = std::min(passes[i].prefill, deepest_prefill(menu, shape.hidden));

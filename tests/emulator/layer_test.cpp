@@ -47,6 +47,13 @@ void expect_right(const PassResult& result, const CheckCase& c, const FfnConfig&
                                                 answered().setting.shape.intermediate))
       << c.name;
   EXPECT_LE(error.worst_piece, kPieceTolerance) << c.name;
+  const auto d = static_cast<std::size_t>(answered().setting.shape.hidden);
+  for (std::size_t t = 0; c.slots > 0 && t < c.batch.ids.size(); ++t)
+    if (c.batch.ids[t] < 0) {
+      EXPECT_TRUE(std::all_of(&result.output[t * d], &result.output[t * d] + d,
+                              [](std::uint16_t x) { return x == 0xffff; }))
+          << c.name << ": slot " << t << " is empty, so nobody writes it";
+    }
 }
 
 class Emulated : public testing::TestWithParam<std::string> {};
@@ -72,6 +79,14 @@ TEST_P(Emulated, AwkwardRoutingsOneBehindTheOtherAreRight) {
   const Menu& menu = find_menu(GetParam());
   expect_right(menu, passes_over(menu, {"ragged", "one-token-each", "strange-ids", "ready-counts"}),
                1);
+}
+
+TEST_P(Emulated, RowsAsAnAllToAllDeliversThemAreRight) {
+  const Menu& menu = find_menu(GetParam());
+  expect_right(menu,
+               passes_over(menu, {"tokens-48-e4m3", "ready-counts-e4m3-by-column", "slots",
+                                  "slots-empty-e4m3-by-column", "slots-e4m3-by-column"}),
+               3);
 }
 
 TEST_P(Emulated, EveryDepthOfPrefillIsRight) {
@@ -115,7 +130,8 @@ TEST(EmulatedOrdered, EveryEntryInEveryOrderGivesTheSameBits) {
     LayerSetup setup = setup_of(menu);
     setup.ordered = true;
     const std::vector<Pass> passes = passes_over(
-        menu, {"ragged", "one-token-each", "strange-ids", "ready-counts", "tokens-7", "skewed"});
+        menu, {"ragged", "one-token-each", "strange-ids", "ready-counts", "tokens-7", "slots",
+               "tokens-48-e4m3", "slots-e4m3", "slots-e4m3-by-column", "ready-counts-e4m3"});
     for (std::uint64_t seed = 1; seed <= 2; ++seed) {
       const std::vector<PassResult> results = run_passes(setup, passes, seed);
       for (std::size_t i = 0; i < passes.size(); ++i) {

@@ -32,18 +32,30 @@ struct Share {
   bool scattered = false;  // by an expert map, instead of a range
 };
 
-enum class Routing { kUniform, kOneExpert, kStrange, kForeign, kReady, kReadyTooMany };
+enum class Routing { kUniform, kOneExpert, kStrange, kForeign, kReady, kReadyTooMany, kSlots };
+enum class Rows { kBf16, kE4m3, kE4m3ByColumn };
 
 struct Given {
   Routing routing = Routing::kUniform;
-  int tokens = 0, forced = -1;
+  int tokens = 0, forced = -1;  // kSlots: tokens of each expert
   bool gates = true;
+  Rows rows = Rows::kBf16;
 };
 
 struct Arrived {
+  int tokens = 0, slots = 0;
   std::vector<int> ids, ready;
   std::vector<float> gates;
   std::vector<std::uint16_t> hidden, output;
+  Rows rows = Rows::kBf16;
+  std::vector<float> scales;  // as delivered, of e4m3 rows that nobody here looks at
+  ScaleStrides strides;
+
+  float scale(long long row, long long group) const {
+    const long long expert = slots > 0 ? row / slots : 0;
+    return scales[static_cast<std::size_t>(
+        expert * strides.expert + (row - expert * slots) * strides.row + group * strides.group)];
+  }
 };
 
 std::vector<int> map_of(const Share& share) {
@@ -58,7 +70,16 @@ Arrived arrive(const Share& share, const Given& given, Random& random) {
   const int k = share.shape.top_k;
   const bool ready = given.routing == Routing::kReady || given.routing == Routing::kReadyTooMany;
   Arrived a;
-  if (ready) {
+  a.tokens = given.tokens;
+  if (given.routing == Routing::kSlots) {
+    a.slots = given.tokens;
+    a.tokens = a.slots * share.shape.experts;
+    for (int e = 0; e < share.shape.experts; ++e) {  // few, all, too many, none, less than none
+      const int some = static_cast<int>(random.below(static_cast<std::uint64_t>(a.slots) + 1));
+      const int counts[] = {some, a.slots, a.slots + 1, 0, -7, some / 8};
+      a.ready.push_back(counts[random.below(std::size(counts))]);
+    }
+  } else if (ready) {
     a.ready.assign(static_cast<std::size_t>(share.shape.experts), 0);
     const int rows = given.tokens * (given.routing == Routing::kReadyTooMany ? 2 : 1);
     for (int r = 0; r < rows; ++r) ++a.ready[random.below(a.ready.size())];
@@ -80,9 +101,16 @@ Arrived arrive(const Share& share, const Given& given, Random& random) {
       a.ids.push_back(id);
     }
   }
-  if (given.gates) a.gates = random_gates(given.tokens, ready ? 1 : k, random.below(1 << 20));
-  a.hidden = random_rows(given.tokens, share.shape.hidden, random.below(1 << 20));
+  if (given.gates) a.gates = random_gates(a.tokens, a.ready.empty() ? k : 1, random.below(1 << 20));
+  a.hidden = random_rows(a.tokens, share.shape.hidden, random.below(1 << 20));
   a.output.assign(a.hidden.size(), 0xffff);
+  a.rows = given.rows;
+  const long long groups = share.shape.hidden / kScaleGroup;
+  const long long height = a.slots > 0 ? a.slots : a.tokens;  // of an expert's columns
+  a.strides = {height * groups, groups, 1};
+  if (given.rows == Rows::kE4m3ByColumn) a.strides = {height * groups, 1, height};
+  if (given.rows != Rows::kBf16)
+    for (long long i = 0; i < a.tokens * groups; ++i) a.scales.push_back(random.uniform_float());
   return a;
 }
 
@@ -120,7 +148,9 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
   GroupedRows want = a.ready.empty()
                          ? group_ids(a.ids, a.gates, share.shape.top_k, map, share.shape.experts)
                          : GroupedRows{};
-  if (!a.ready.empty()) {
+  if (a.slots > 0) {
+    want = group_slots(a.ready, a.slots, a.gates);
+  } else if (!a.ready.empty()) {
     std::vector<int> cut;
     for (int rows = 0; const int n : a.ready) {
       cut.push_back(std::clamp(n, 0, p.tokens - rows));
@@ -136,7 +166,10 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
   ASSERT_EQ(p.state->rows, rows);
   EXPECT_EQ(p.state->choice, choice);
   EXPECT_EQ(p.state->claim, 0);
-  EXPECT_TRUE(same_rows(p.rows, want.rows.data(), rows));
+  for (std::size_t e = 0, before = 0; e < want.counts.size(); ++e) {
+    EXPECT_TRUE(same_rows(p.rows + want.row_base[e], want.rows.data() + before, want.counts[e]));
+    before += static_cast<std::size_t>(want.counts[e]);
+  }
   const std::vector<Row> head = head_rows(want);
   for (int e = 0; e < experts; ++e)
     EXPECT_TRUE(same_rows(p.head + e * kHeadRows, head.data() + e * kHeadRows,
@@ -156,6 +189,7 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
     counted.invalid += s.ids.invalid;
     counted.duplicate += s.ids.duplicates;
   }
+  for (std::size_t e = 0; e < a.ready.size(); ++e) counted.invalid += a.ready[e] != want.counts[e];
   EXPECT_EQ(p.state->passes, counted.passes);
   EXPECT_EQ(p.state->foreign, counted.foreign);
   EXPECT_EQ(p.state->padded, counted.padded);
@@ -165,16 +199,25 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
   if (grid.phases > 1) {
     EXPECT_EQ(std::count(p.ready, p.ready + tiles.size(), 0), std::ssize(tiles));
   }
-  EXPECT_EQ(std::count(a.output.begin(), a.output.end(), p.position ? 0xffff : 0),
-            std::ssize(a.output))
-      << "cleared, or left to `combine`";
   if (p.position) expect_positions(p, want, a.ids, map);
-  int wrong = 0;
+  int wrong = 0, wrong_output = 0;
   std::vector<bool> read(
       static_cast<std::size_t>(p.tokens));  // of the others large loads leave out
   for (const Row& row : want.rows) read[static_cast<std::size_t>(row.token)] = true;
+  const std::size_t groups = static_cast<std::size_t>(p.hidden_size) / kScaleGroup;
   for (std::size_t g = 0; g < a.hidden.size() / kScaleGroup; ++g) {
-    if (!read[g / (static_cast<std::size_t>(p.hidden_size) / kScaleGroup)]) continue;
+    // Cleared; or left to `combine`, to `ffn`, or to nobody.
+    const int output = p.output && (a.slots == 0 || read[g / groups]) ? 0 : 0xffff;
+    wrong_output +=
+        std::count(a.output.begin() + static_cast<std::ptrdiff_t>(g * kScaleGroup),
+                   a.output.begin() + static_cast<std::ptrdiff_t>((g + 1) * kScaleGroup),
+                   output) != kScaleGroup;
+    if (!read[g / groups] || a.rows == Rows::kE4m3) continue;
+    if (a.rows == Rows::kE4m3ByColumn) {
+      wrong += p.rows_scale[g] !=
+               a.scale(static_cast<long long>(g / groups), static_cast<long long>(g % groups));
+      continue;
+    }
     float amax = 0;
     const std::uint16_t* x = a.hidden.data() + g * kScaleGroup;
     for (int i = 0; i < kScaleGroup; ++i) amax = std::fmax(amax, std::fabs(from_bf16(x[i])));
@@ -184,6 +227,7 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
                to_e4m3(quantise_divide(from_bf16(x[i]), group_scale(amax)));
   }
   EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(wrong_output, 0);
 }
 
 void expect_passes(const Share& share, const std::vector<Given>& passes, std::uint64_t seed,
@@ -210,7 +254,7 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
   int most = 1;
   for (const Given& given : passes) {
     arrived.push_back(arrive(share, given, random));
-    most = std::max(most, given.tokens);
+    most = std::max(most, arrived.back().tokens);
   }
   const std::size_t bytes = workspace_layout(share.shape, most, {true, true}).bytes;
   std::unique_ptr<char, decltype(&std::free)> workspace(
@@ -223,15 +267,16 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Arrived& a = arrived[i];
     LayerArguments arguments = shared;
-    place_in_workspace(arguments, workspace_layout(share.shape, passes[i].tokens, {true, true}),
+    place_in_workspace(arguments, workspace_layout(share.shape, a.tokens, {true, true}),
                        workspace.get());
     PrepareArgs& p = arguments.prepare;
     p.ids = a.ready.empty() ? a.ids.data() : nullptr;
     p.ready_counts = a.ready.empty() ? nullptr : a.ready.data();
     p.gates = a.gates.empty() ? nullptr : a.gates.data();
-    p.hidden = a.hidden.data();
-    p.output = a.output.data();
-    p.tokens = passes[i].tokens;
+    p.output = arguments.ffn.output = a.output.data();
+    set_rows(arguments, a.hidden.data(), a.scales.empty() ? nullptr : a.scales.data(), a.strides,
+             a.slots);
+    p.tokens = a.tokens;
     p.forced = passes[i].forced;
     set_mode(arguments, phased && i % 3 > 0);
     // The router and what stands before it: until it is complete, nobody may look.
@@ -245,10 +290,12 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
       std::copy(written.ids.begin(), written.ids.end(), a.ids.begin());
       std::copy(written.ready.begin(), written.ready.end(), a.ready.begin());
       std::copy(written.hidden.begin(), written.hidden.end(), a.hidden.begin());
+      std::copy(written.scales.begin(), written.scales.end(), a.scales.begin());
     };
     std::fill(a.ids.begin(), a.ids.end(), -1);
     std::fill(a.ready.begin(), a.ready.end(), 0);
     std::fill(a.hidden.begin(), a.hidden.end(), std::uint16_t{0xffff});
+    std::fill(a.scales.begin(), a.scales.end(), std::nanf(""));
     launches.push_back(router);
     for (Launch& launch : prepare_launches(p, kSms)) launches.push_back(std::move(launch));
     Launch look;
@@ -322,6 +369,42 @@ TEST(Prepare, LongRunsGoRoundByRound) {
   expect_passes(wide, {{Routing::kUniform, 2000}, {Routing::kStrange, 8192}}, 1);
   const int at_once = kMostRuns * kPairsOfRun * 8 / 32;
   expect_passes(wide, {{Routing::kUniform, at_once + 1}, {Routing::kOneExpert, 600}}, 2);
+}
+
+// Rows that come quantised, in each of the ways to select; only the output is left to clear, or
+// scales to put in order.
+TEST(Prepare, RowsThatComeQuantisedAreLeftAlone) {
+  for (const bool phased : {false, true})
+    for (const Rows rows : {Rows::kE4m3, Rows::kE4m3ByColumn})
+      expect_passes({{8, 8, 640, 512}, 32, 8},
+                    {{Routing::kUniform, 40, -1, true, rows},
+                     {Routing::kStrange, 300, -1, true, rows},
+                     {Routing::kUniform, 4500, -1, true, rows},
+                     {Routing::kUniform, 30},
+                     {Routing::kReady, 90, 1, false, rows},
+                     {Routing::kReady, kPairsOfOneBlock + 7, -1, true, rows}},
+                    7, phased);
+}
+
+// Of slots those that are filled are grouped, quantised and cleared, and no others.
+TEST(Prepare, SlotsAreTakenAsFarAsTheyAreFilled) {
+  const Share few{{5, 8, 640, 512}, 32, 8}, many{{160, 2, 128, 256}, 160, 0};
+  for (const bool phased : {false, true})
+    for (const Rows rows : {Rows::kBf16, Rows::kE4m3, Rows::kE4m3ByColumn})
+      for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+        expect_passes(few,
+                      {{Routing::kSlots, 1, -1, true, rows},
+                       {Routing::kSlots, 70, -1, false, rows},
+                       {Routing::kUniform, 60},
+                       {Routing::kSlots, 1000, -1, true, rows},
+                       {Routing::kSlots, 33, 1, true, rows}},
+                      seed, phased);
+        expect_passes(many,
+                      {{Routing::kSlots, 20, -1, true, rows},
+                       {Routing::kSlots, 40, -1, true, rows},
+                       {Routing::kUniform, 200}},
+                      seed, phased);
+      }
 }
 
 TEST(Prepare, ReadyCountsOfManyRowsAreSharedByTheBlocks) {

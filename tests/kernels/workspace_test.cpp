@@ -44,6 +44,25 @@ const LocalShape kShapes[] = {{16, 8, 2048, 768},
                               {1, 1, 128, 128},
                               {512, 32, 128, 128}};
 
+// A workspace for any call of a size serves the calls that need less.
+TEST(Workspace, RowsThatComeGroupedOrQuantisedNeedNoMore) {
+  for (const LocalShape& shape : kShapes)
+    for (const int tokens : {1, 64, 4096, 131072 / shape.top_k})
+      for (const bool slots : {false, true}) {
+        const std::size_t all = workspace_layout(shape, tokens, {true, slots}).bytes;
+        for (const bool grouped : {false, true})
+          for (const bool scale : {false, true})
+            EXPECT_LE(workspace_layout(shape, tokens, {true, slots, grouped, false, scale}).bytes,
+                      all);
+        EXPECT_LE(workspace_layout(shape, tokens, {true, slots, true}).bytes, all);
+      }
+  // A pair each: nothing is sized by ids a token.
+  const std::size_t ids = workspace_layout({32, 8, 7168, 2048}, 32768, {true}).bytes,
+                    grouped =
+                        workspace_layout({32, 8, 7168, 2048}, 32768, {true, false, true}).bytes;
+  EXPECT_LT(grouped * 2, ids);
+}
+
 TEST(Workspace, RegionsAreAlignedApartAndInside) {
   for (const LocalShape& shape : kShapes)
     for (int tokens : {0, 1, 7, 64, 4096, 131072 / shape.top_k}) {
@@ -122,6 +141,24 @@ TEST(PrepareBlocks, AClusterSelectsBesideWholeClusters) {
   EXPECT_EQ(prepare_blocks(129, 2048, 132, cluster), 8 + 40);
   EXPECT_EQ(prepare_blocks(4096, 2048, 132, cluster), 128) << "no more than the GPU holds";
   EXPECT_EQ(prepare_blocks(128, 2048, 12, cluster), 16) << "somebody quantises";
+}
+
+// Of a call: nobody stands by where nothing is left to do, and few slots are likely to be filled.
+TEST(PrepareBlocks, FollowWhatIsLeftToDoBesideTheChoice) {
+  const Selecting runs{SelectBy::kRuns, 8};
+  unsigned short rows = 0;
+  int counts = 0;
+  PrepareArgs args{};
+  args.tokens = 8192, args.hidden_size = 2048, args.ready_counts = &counts;
+  EXPECT_EQ(prepare_blocks(args, 132, runs), 8) << "quantised rows, an output written whole";
+  args.hidden = &rows;
+  EXPECT_EQ(prepare_blocks(args, 132, runs), 132);
+  args.expected_rows = 128;
+  EXPECT_EQ(prepare_blocks(args, 132, runs), 8 + 32);
+  args.hidden = nullptr, args.output = &rows;
+  EXPECT_EQ(prepare_blocks(args, 132, runs), 8 + 32);
+  args.output = nullptr, args.ready_counts = nullptr, args.expected_rows = 0;
+  EXPECT_EQ(prepare_blocks(args, 132, runs), 132) << "ids have to be inspected";
 }
 
 }  // namespace

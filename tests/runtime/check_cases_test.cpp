@@ -36,9 +36,27 @@ const CheckSetting kTiny{"tiny", {3, 2, 128, 128}, 12, 3, {}};
 TEST(CheckCases, HoldEveryAwkwardRouting) {
   std::set<std::string> names;
   for (const CheckCase& c : check_cases(kTiny, Cases::kEvery, 1)) names.insert(c.name);
-  for (const char* name :
-       {"tokens-0", "tokens-1", "tokens-7", "tokens-64", "tokens-300", "ragged", "one-expert-300",
-        "one-token-each", "strange-ids", "nan-gate", "zero-rows", "ready-counts", "pairs-7096"})
+  for (const char* name : {"tokens-0",
+                           "tokens-1",
+                           "tokens-7",
+                           "tokens-64",
+                           "tokens-300",
+                           "ragged",
+                           "one-expert-300",
+                           "one-token-each",
+                           "strange-ids",
+                           "nan-gate",
+                           "zero-rows",
+                           "ready-counts",
+                           "pairs-7096",
+                           "tokens-48-e4m3",
+                           "ready-counts-e4m3",
+                           "ready-counts-e4m3-by-column",
+                           "slots",
+                           "slots-e4m3",
+                           "slots-e4m3-by-column",
+                           "slots-full-e4m3-by-column",
+                           "slots-empty-e4m3-by-column"})
     EXPECT_TRUE(names.count(name)) << name;
 }
 
@@ -61,6 +79,35 @@ TEST(CheckCases, AnswerNanForTheTokensWithANanRouterWeightAndForNoOther) {
   answer(kTiny, weights_of(kTiny.shape), *c, 2);
   for (int t = 0; t < 64; ++t)
     EXPECT_EQ(std::isnan(c->want[static_cast<std::size_t>(t) * 128]), t == 3 || t == 40) << t;
+}
+
+// Rows that are quantised exactly give what the bf16 rows that they stand for give; and no row is
+// asked of slots that nobody fills.
+TEST(CheckCases, AnswerSlotsThatAreFilledAndNoOthers) {
+  const CheckSetting five{"five", {5, 2, 256, 128}, 12, 3, {}};
+  const HostWeights weights = weights_of(five.shape);
+  for (CheckCase& c : check_cases(five, Cases::kEvery, 3)) {
+    if (c.slots == 0) continue;
+    answer(five, weights, c, 2);
+    ASSERT_EQ(c.batch.tokens, 5 * c.slots);
+    for (int e = 0; e < 5; ++e) {
+      const int n = std::clamp(c.ready_counts[static_cast<std::size_t>(e)], 0, c.slots);
+      EXPECT_EQ(c.grouped.counts[static_cast<std::size_t>(e)], n);
+      EXPECT_EQ(c.grouped.row_base[static_cast<std::size_t>(e)], e * c.slots);
+      for (int s = 0; s < c.slots; ++s)
+        EXPECT_EQ(std::isnan(c.want[static_cast<std::size_t>(e * c.slots + s) * 256]), s >= n)
+            << c.name << " " << e << " " << s;
+    }
+    if (c.scales.empty()) continue;
+    const ScaleStrides& by = c.scale_strides;  // what is delivered is what the reference has
+    for (int r = 0; r < c.batch.tokens && by.row > 0; ++r)
+      for (int g = 0; g < 2; ++g) {
+        const float a = c.scales[static_cast<std::size_t>(r / c.slots * by.expert +
+                                                          r % c.slots * by.row + g * by.group)];
+        const float b = c.batch.hidden_scale[static_cast<std::size_t>(r * 2 + g)];
+        EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b))) << r << " " << g;
+      }
+  }
 }
 
 TEST(CheckCases, AnswerReadyCountsWithEachRowsOwnExpert) {

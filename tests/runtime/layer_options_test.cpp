@@ -201,5 +201,97 @@ TEST(PlannedTheta, PicksSmallTilesForDecodeAndLargeOnesForPrefill) {
   EXPECT_GT(chosen(o, std::vector<int>(16, 64)), 8);
 }
 
+// ---- calls
+
+LayerCall by_ids() {
+  LayerCall call;
+  call.tokens = 64;
+  call.hidden = 1 << 20;
+  call.ids = 4096;
+  call.output = 1 << 24;
+  call.workspace = 1 << 28;
+  return call;
+}
+
+// As low-latency all-to-all kernels deliver them: e4m3 in slots, scales column by column.
+LayerCall in_slots() {
+  LayerCall call = by_ids();
+  call.ids = 0;
+  call.ready_counts = 4096;
+  call.slots = 256;
+  call.tokens = good().shape.experts * call.slots;
+  call.output = 1 << 27;
+  call.hidden_scales = 8192;
+  call.scale_strides = {256 * 16, 1, 256};
+  return call;
+}
+
+void expect_call_refused(const std::string& field, const std::string& part, LayerCall call,
+                         const std::function<void(LayerCall&)>& change) {
+  EXPECT_NO_THROW(check_layer_call(good(), call));
+  change(call);
+  try {
+    check_layer_call(good(), call);
+    ADD_FAILURE() << field << " was taken";
+  } catch (const Error& e) {
+    const std::string said = e.what();
+    EXPECT_EQ(said.rfind(field + ":", 0), 0u) << field << " expected, said: " << said;
+    EXPECT_NE(said.find(part), std::string::npos) << said;
+  }
+}
+
+TEST(LayerCalls, OfEveryFormAreTaken) {
+  EXPECT_NO_THROW(check_layer_call(good(), by_ids()));
+  EXPECT_NO_THROW(check_layer_call(good(), in_slots()));
+  LayerCall call = by_ids();
+  call.hidden_scales = 8192;
+  EXPECT_NO_THROW(check_layer_call(good(), call)) << "quantised rows with ids";
+  call = in_slots();
+  call.hidden_scales = 0;
+  call.scale_strides = {};
+  EXPECT_NO_THROW(check_layer_call(good(), call)) << "bf16 rows in slots";
+  call.expected_rows = 100;
+  EXPECT_NO_THROW(check_layer_call(good(), call));
+  call.slots = 0, call.tokens = kMaxPairs;
+  call.output = call.hidden + (std::uint64_t{1} << 40);
+  EXPECT_NO_THROW(check_layer_call(good(), call)) << "ready rows are one pair each";
+}
+
+TEST(LayerCalls, WithWrongPlacesAreRefused) {
+  const auto refused = [](const std::string& field, const std::string& part, const auto& change) {
+    expect_call_refused(field, part, in_slots(), change);
+  };
+  refused("slots", "-1", [](LayerCall& c) { c.slots = -1; });
+  refused("slots", "beside ids", [](LayerCall& c) { std::swap(c.ids, c.ready_counts); });
+  refused("tokens", "16 local experts x 256 slots = 4096", [](LayerCall& c) { --c.tokens; });
+  refused("tokens", "= 4112", [](LayerCall& c) { ++c.slots; });
+  refused("tokens", "0 to", [](LayerCall& c) { c.tokens = kMaxPairs + 1; });
+  refused("expected_rows", "-5", [](LayerCall& c) { c.expected_rows = -5; });
+  expect_call_refused("expected_rows", "7", by_ids(), [](LayerCall& c) { c.expected_rows = 7; });
+  refused("ready_counts", "4 bytes", [](LayerCall& c) { c.ready_counts = 4098; });
+}
+
+TEST(LayerCalls, WithWrongScalesAreRefused) {
+  const auto refused = [](const std::string& field, const std::string& part, const auto& change) {
+    expect_call_refused(field, part, in_slots(), change);
+  };
+  refused("scale_strides", "without hidden_scales", [](LayerCall& c) { c.hidden_scales = 0; });
+  refused("hidden_scales", "0x2002", [](LayerCall& c) { c.hidden_scales = 8194; });
+  refused("hidden", "16 bytes", [](LayerCall& c) { c.hidden += 8; });
+  refused("scale_strides", "4096, 0, 256", [](LayerCall& c) { c.scale_strides.row = 0; });
+  refused("scale_strides", "4096, 1, -1", [](LayerCall& c) { c.scale_strides.group = -1; });
+  refused("scale_strides", "0, 1, 256", [](LayerCall& c) { c.scale_strides.expert = 0; });
+  refused("output", "overlaps hidden", [](LayerCall& c) {
+    c.output = c.hidden + static_cast<std::uint64_t>(c.tokens) * 2048 - 16;
+  });
+}
+
+// The output may stand right behind rows of one byte.
+TEST(LayerCalls, QuantisedRowsTakeHalfTheMemory) {
+  LayerCall call = in_slots();
+  call.output = call.hidden + static_cast<std::uint64_t>(call.tokens) * 2048;
+  EXPECT_NO_THROW(check_layer_call(good(), call));
+}
+
 }  // namespace
 }  // namespace ramp

@@ -31,6 +31,19 @@ QuantisedRow quantise(const std::vector<float>& x) {
   return row;
 }
 
+QuantisedRow row_of(const HostBatch& batch, std::size_t t, std::size_t d) {
+  if (batch.hidden_q.empty()) {
+    std::vector<float> row(d);
+    for (std::size_t i = 0; i < d; ++i) row[i] = from_bf16(batch.hidden[t * d + i]);
+    return quantise(row);
+  }
+  const std::size_t groups = d / kScaleGroup;
+  QuantisedRow row{std::vector<double>(d), std::vector<double>(groups)};
+  for (std::size_t i = 0; i < d; ++i) row.q[i] = from_e4m3(batch.hidden_q[t * d + i]);
+  for (std::size_t g = 0; g < groups; ++g) row.scale[g] = batch.hidden_scale[t * groups + g];
+  return row;
+}
+
 // One output: sum over blocks of 128 of (q . w) * row scale * weight scale.
 double dot(const QuantisedRow& x, const std::uint8_t* weights, const float* scales,
            const float* value_of) {
@@ -55,9 +68,7 @@ std::vector<double> reference_layer(const LocalShape& shape, const HostWeights& 
 
   std::vector<double> out(batch.tokens * d, 0.0);
   for (std::size_t t = 0; t < static_cast<std::size_t>(batch.tokens); ++t) {
-    std::vector<float> row(d);
-    for (std::size_t i = 0; i < d; ++i) row[i] = from_bf16(batch.hidden[t * d + i]);
-    const QuantisedRow x = quantise(row);
+    const QuantisedRow x = row_of(batch, t, d);
     for (std::size_t j = 0; j < k; ++j) {
       const int id = batch.ids[t * k + j];
       if (id < 0 || id >= static_cast<int>(batch.expert_map.size())) continue;

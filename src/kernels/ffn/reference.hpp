@@ -24,6 +24,9 @@ struct HostBatch {
   std::vector<int> ids;               // [tokens, k] global expert ids; -1: no expert
   std::vector<float> gates;           // [tokens, k] router weights
   std::vector<int> expert_map;  // [experts of the model] -> local or -1; ids beyond it are skipped
+  // Rows that come quantised; `hidden` is then empty.
+  std::vector<std::uint8_t> hidden_q;  // [tokens, d] e4m3
+  std::vector<float> hidden_scale;     // [tokens, d / 128]
 };
 
 // [tokens, d].  A token without a local expert gets zeros; an id that comes twice counts twice.

@@ -5,6 +5,7 @@
 // kPairsOfCluster (select.cuh); beyond, two launches with a block a run of pairs (spread.cuh).
 #pragma once
 
+#include "kernels/prepare/arrived.cuh"
 #include "kernels/prepare/combine.cuh"
 #include "kernels/prepare/pieces.cuh"
 #include "kernels/prepare/rows.cuh"
@@ -38,7 +39,7 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
     if (mine) {
       *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
       if (lane16 == 0) a.rows_scale[g] = q.scale;
-      if (!a.position) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
+      if (a.output) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
     }
     row = next;
   }
@@ -92,7 +93,7 @@ __device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int bl
         if (inside) *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
         if (inside && lane % 16 == 0) a.rows_scale[at / kScaleGroup] = q.scale;
       }
-      if (inside && !a.position) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
+      if (inside && a.output) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
       row[h] = next[h];
     }
     wanted = next_wanted;
@@ -102,12 +103,15 @@ __device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int bl
 
 // What the blocks beside the `selecting` ones do, once the router's kernel is complete.
 template <bool kLarge>
-__device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int selecting) {
+__device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int selecting,
+                                                     int* shared) {
   const int block = blockIdx.x - selecting, blocks = gridDim.x - selecting;
   const auto inspect = [&] {
     inspect_tokens(a, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps);
   };
-  if constexpr (kLarge)
+  if (!a.hidden || a.slots)
+    take_arrived_rows(a, block, blocks, shared, inspect);
+  else if constexpr (kLarge)
     quantise_local_rows(a, block, blocks, inspect);
   else
     quantise_rows(a, block, blocks, inspect);
@@ -123,7 +127,7 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
     ramp::select<1>(a, 0, prepare_shared);
   } else {
     ramp::wait_for_dependencies();
-    ramp::quantise_and_inspect<false>(a, 1);
+    ramp::quantise_and_inspect<false>(a, 1, prepare_shared);
   }
 }
 
@@ -136,7 +140,7 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
     ramp::select<ramp::kBlocksOfCluster>(a, blockIdx.x, prepare_shared);
   } else {
     ramp::wait_for_dependencies();
-    ramp::quantise_and_inspect<true>(a, ramp::kBlocksOfCluster);
+    ramp::quantise_and_inspect<true>(a, ramp::kBlocksOfCluster, prepare_shared);
   }
 }
 
@@ -167,7 +171,7 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
   } else {
     // The count kernel let this one start when the router's was complete; the rows need no more.
     if (a.ready_counts) ramp::wait_for_dependencies();
-    ramp::quantise_and_inspect<true>(a, runs);
+    ramp::quantise_and_inspect<true>(a, runs, prepare_shared);
     ramp::wait_for_dependencies();
   }
 }

@@ -51,6 +51,15 @@ int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting) {
   return std::max(2, clusters) * kBlocksOfCluster;
 }
 
+int prepare_blocks(const PrepareArgs& args, int sms, Selecting selecting) {
+  const bool rows = args.hidden || args.scales || args.output;
+  if (args.ready_counts && !rows) return selecting.blocks;
+  const int expected = args.ready_counts && args.expected_rows > 0
+                           ? std::min(args.expected_rows, args.tokens)
+                           : args.tokens;
+  return prepare_blocks(expected, args.hidden_size, sms, selecting);
+}
+
 void require_clean_prepare(const gpu::Cubin& cubin) {
   for (const char* kernel : {kKernelName, kClusterName, kCountName, kGroupName})
     require_clean(cubin, "prepare", kernel, kRegisters);
@@ -98,7 +107,7 @@ void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stre
     config.programmatic = true;
     return config;
   };
-  gpu::LaunchConfig last = config_of(prepare_blocks(args.tokens, args.hidden_size, sms, selecting));
+  gpu::LaunchConfig last = config_of(prepare_blocks(args, sms, selecting));
   switch (selecting.by) {
     case SelectBy::kBlock:
       kernel_(last, args);

@@ -24,6 +24,8 @@ void require_clean_prepare(const gpu::Cubin& cubin);
 // Blocks of the launch that quantises: some that select, the others quantise 8,192 elements each
 // or share them; whole clusters where a cluster selects.
 int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting);
+// The same of one call: only those that select, where the others would have nothing to do.
+int prepare_blocks(const PrepareArgs& args, int sms, Selecting selecting);
 // Blocks of `combine`: a warp takes 512 columns of a token at a time.
 int combine_blocks(int tokens, int hidden, int sms);
 

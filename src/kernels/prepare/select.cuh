@@ -54,15 +54,29 @@ __device__ __forceinline__ int place_row(const PrepareArgs& a, int expert, int b
   return base + rank;
 }
 
-// Ready counts of more rows than there are tokens are cut, so that no row lies outside.  n is the
-// count of the lane's expert, `before` the sum of the experts in front, kept by the caller.
-__device__ __forceinline__ int cut_to_tokens(const PrepareArgs& a, int n, int& before, int lane) {
+// Ready counts of more rows than their slots or than there are tokens are cut, so that no row lies
+// outside.  n is the count of the lane's expert, `before` the sum of the experts in front, kept by
+// the caller.
+__device__ __forceinline__ int cut_ready_count(const PrepareArgs& a, int n, int& before, int lane) {
+  n = max(0, n);
+  if (a.slots) return min(n, a.slots);
   n = min(n, a.tokens);
   const int upto = inclusive_scan(n, lane);
   n = max(0, min(n, a.tokens - (before + upto - n)));
   before += __shfl_sync(~0u, upto, 31);
   before = min(before, a.tokens);
   return n;
+}
+
+// Where the rows of expert e begin; compact: the sum of the counts before it.
+__device__ __forceinline__ int row_base(const PrepareArgs& a, int e, int compact) {
+  return a.slots ? e * a.slots : compact;
+}
+
+// By a whole warp: how many counts were cut, counted so that somebody can look.
+__device__ __forceinline__ void count_cut(const PrepareArgs& a, int cut, int lane) {
+  cut = __reduce_add_sync(~0u, cut);
+  if (lane == 0 && cut) atomicAdd(&a.state->invalid, static_cast<unsigned>(cut));
 }
 
 // Evaluates an entry by one warp (Eq. 1 and Eq. 3): its predicted us, where each expert's tiles
@@ -211,10 +225,10 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
   }
   // n_e of expert e0 + lane; of one block's pairs it is summed by every warp that needs it, which
   // is faster than to meet once more.
-  const auto count_of = [&](int e, int& kept) {
+  const auto given = [&](int e) {
     int n = 0;
     if (e < experts && a.ready_counts) {
-      n = max(0, load_cg(a.ready_counts + e));
+      n = load_cg(a.ready_counts + e);
     } else if (e < experts) {
       if constexpr (kBlocks == 1)
         n = sum_of_warps(e);
@@ -222,20 +236,24 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
 #pragma unroll
         for (int b = 0; b < kBlocks; ++b) n += told[b * experts + e];
     }
-    return a.ready_counts ? cut_to_tokens(a, n, kept, lane) : n;
+    return n;
+  };
+  const auto kept_of = [&](int n, int& kept) {
+    return a.ready_counts ? cut_ready_count(a, n, kept, lane) : n;
   };
   if (warp < a.menu.entries) {
     int kept = 0;
     evaluate_entry_and_tiles(
-        a, entry, lane, [&](int e) { return count_of(e, kept); }, tile_base + warp * experts,
+        a, entry, lane, [&](int e) { return kept_of(given(e), kept); }, tile_base + warp * experts,
         cost + warp, tiles + warp);
   } else if (warp == kPrepareWarps - 1) {
-    int rows = 0, kept = 0;
+    int rows = 0, kept = 0, cut = 0;
     for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, n = count_of(e, kept);
+      const int e = e0 + lane, said = given(e), n = kept_of(said, kept);
       const int upto = inclusive_scan(n, lane);
+      cut += n != said;
       if (e < experts) {
-        base[e] = rows + upto - n;
+        base[e] = row_base(a, e, rows + upto - n);
         count[e] = n;
         if (kBlocks == 1 || block == 0) a.counts[e] = n;
         int others = 0;
@@ -245,6 +263,7 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
       rows += __shfl_sync(~0u, upto, 31);
     }
     if (lane == 0) total = rows;
+    if (a.ready_counts) count_cut(a, cut, lane);
   } else {  // a lane a warp: how many pairs of the expert the warps before it have
     const int helpers = kPrepareWarps - 1 - a.menu.entries;
     for (int e = warp - a.menu.entries; e < experts; e += helpers) {

@@ -134,13 +134,14 @@ __device__ __forceinline__ void sum_runs(const PrepareArgs& a, int block, int ru
   atomicAdd(&before[e], mine);
 }
 
-// Rows that stand grouped already: row r is token r.
+// Rows that stand grouped already: row r is token r, if it is there.
 __device__ __forceinline__ void place_ready_rows(const PrepareArgs& a, int block, int runs,
                                                  int rows, const int* count, const int* base) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const auto row = [&](int r) { return Row{r, a.gates ? load_cg(a.gates + r) : 1.0f}; };
-  for (int r = block * kPrepareThreads + threadIdx.x; r < rows; r += runs * kPrepareThreads)
-    store_row(a.rows + r, row(r));
+  const int end = a.slots ? a.tokens : rows;
+  for (int r = block * kPrepareThreads + threadIdx.x; r < end; r += runs * kPrepareThreads)
+    if (!a.slots || r % a.slots < count[r / a.slots]) store_row(a.rows + r, row(r));
   for (int e = block * kPrepareWarps + warp; e < a.local_experts; e += runs * kPrepareWarps)
     for (int r = lane; r < min(count[e], kHeadRows); r += 32)
       store_row(a.head + e * kHeadRows + r, row(base[e] + r));
@@ -177,35 +178,36 @@ __device__ __forceinline__ void group_run(const PrepareArgs& a, int block, int r
   };
   load_pairs(begin);
   if (a.ready_counts) {
-    for (int e = tid; e < experts; e += kPrepareThreads)
-      total[e] = max(0, load_cg(a.ready_counts + e));
+    for (int e = tid; e < experts; e += kPrepareThreads) total[e] = load_cg(a.ready_counts + e);
   } else {
     sum_runs(a, block, runs, total, before);
   }
   __syncthreads();
 
-  const auto count_of = [&](int e, int& rows_before) {
-    const int n = e < experts ? total[e] : 0;
-    return a.ready_counts ? cut_to_tokens(a, n, rows_before, lane) : n;
+  const auto given = [&](int e) { return e < experts ? total[e] : 0; };
+  const auto kept_of = [&](int n, int& rows_before) {
+    return a.ready_counts ? cut_ready_count(a, n, rows_before, lane) : n;
   };
   if (warp < a.menu.entries) {  // by every block: to ask another would cost more
     int rows_before = 0;
     evaluate_entry_and_tiles(
-        a, entry, lane, [&](int e) { return count_of(e, rows_before); }, tile_base + warp * experts,
-        cost + warp, tiles + warp);
+        a, entry, lane, [&](int e) { return kept_of(given(e), rows_before); },
+        tile_base + warp * experts, cost + warp, tiles + warp);
   } else if (warp == kPrepareWarps - 1) {
-    int rows = 0, rows_before = 0;
+    int rows = 0, rows_before = 0, cut = 0;
     for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, n = count_of(e, rows_before);
+      const int e = e0 + lane, said = given(e), n = kept_of(said, rows_before);
       const int upto = inclusive_scan(n, lane);
+      cut += n != said;
       if (e < experts) {
-        base[e] = rows + upto - n;
+        base[e] = row_base(a, e, rows + upto - n);
         count[e] = n;
         if (block == 0) a.counts[e] = n;
       }
       rows += __shfl_sync(~0u, upto, 31);
     }
     if (lane == 0) all_rows = rows;
+    if (block == 0 && a.ready_counts) count_cut(a, cut, lane);
   }
   __syncthreads();
 

@@ -46,19 +46,29 @@ struct LayerState {
   unsigned passes;     // calls
   unsigned foreign;    // pairs of other GPUs
   unsigned padded;     // ids of -1
-  unsigned invalid;    // ids out of range, skipped
+  unsigned invalid;    // ids out of range, skipped; ready counts out of range, cut
   unsigned duplicate;  // an id for the second time in one token: computed twice
   unsigned nan_gate;   // router weights that are NaN: that token's output is NaN
   unsigned entry_runs[kMaxMenu];
 };
 
+// Where the scale of a row's group of 128 columns stands, in floats.
+struct ScaleStrides {
+  long long expert = 0, row = 0, group = 0;  // expert: of rows in slots
+};
+
 struct PrepareArgs {
   const int* ids;                // [tokens, top_k] global expert ids; null with ready counts
   const float* gates;            // [tokens, top_k] router weights; null means 1
-  const unsigned short* hidden;  // [tokens, hidden] bf16
-  const int* expert_map;         // [experts] -> local or -1; null: first_expert .. first_expert +
-                                 // local_experts - 1
-  const int* ready_counts;       // [local_experts] rows already grouped by expert; null with ids
+  const unsigned short* hidden;  // [tokens, hidden] bf16; null: `ffn` reads e4m3 rows as they came
+  const float* scales;           // of these, where `rows_scale` has to be made of them; else null
+  ScaleStrides scale_strides;
+  const int* expert_map;    // [experts] -> local or -1; null: first_expert .. first_expert +
+                            // local_experts - 1
+  const int* ready_counts;  // [local_experts] rows already grouped by expert; null with ids
+  int slots;  // places that each expert's ready rows have, filled from the first on; 0: its rows
+              // begin where those of the expert before end
+  int expected_rows;  // for the host, of ready rows: how many there will be; 0: unknown
   int tokens;
   int top_k;
   int hidden_size;
@@ -70,10 +80,10 @@ struct PrepareArgs {
   Menu menu;
   unsigned char* rows_q;   // [tokens, hidden] e4m3; of tokens without local pairs: maybe not
   float* rows_scale;       // [tokens, hidden / 128]
-  unsigned short* output;  // [tokens, hidden] bf16, zeroed here unless `position` is there
+  unsigned short* output;  // [tokens, hidden] bf16, zeroed here; null: others will write it whole
   LayerState* state;
   int* counts;    // [local_experts] n_e
-  Row* rows;      // [rows] grouped by expert, in the order of the pairs
+  Row* rows;      // [rows] grouped by expert, in the order of the pairs; with slots [tokens]
   Row* head;      // [local_experts, kHeadRows] the first of each expert
   Tile* tile;     // [tiles]
   int* ready;     // [tiles] cleared where the entry has two phases

@@ -60,12 +60,28 @@ GroupedRows group_counts(std::span<const int> counts, std::span<const float> gat
   return g;
 }
 
+GroupedRows group_slots(std::span<const int> counts, int slots, std::span<const float> gates) {
+  GroupedRows g;
+  for (const int given : counts) {
+    const int n = std::clamp(given, 0, slots), base = static_cast<int>(g.counts.size()) * slots;
+    g.counts.push_back(n);
+    g.row_base.push_back(base);
+    for (int r = base; r < base + n; ++r)
+      g.rows.push_back({r, gates.empty() ? 1.0f : gates[static_cast<std::size_t>(r)]});
+  }
+  return g;
+}
+
 std::vector<Row> head_rows(const GroupedRows& grouped) {
   std::vector<Row> head(grouped.counts.size() * kHeadRows, Row{0, 0.0f});
-  for (std::size_t e = 0; e < grouped.counts.size(); ++e)
-    for (int r = 0; r < std::min(grouped.counts[e], kHeadRows); ++r)
-      head[e * kHeadRows + static_cast<std::size_t>(r)] =
-          grouped.rows[static_cast<std::size_t>(grouped.row_base[e] + r)];
+  std::size_t first = 0;
+  for (std::size_t e = 0; e < grouped.counts.size(); ++e) {
+    const auto n = static_cast<std::size_t>(grouped.counts[e]);
+    std::copy_n(grouped.rows.begin() + static_cast<std::ptrdiff_t>(first),
+                std::min<std::size_t>(n, kHeadRows),
+                head.begin() + static_cast<std::ptrdiff_t>(e * kHeadRows));
+    first += n;
+  }
   return head;
 }
 

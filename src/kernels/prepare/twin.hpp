@@ -16,8 +16,8 @@ namespace ramp {
 // Rows of this GPU, grouped by expert; inside an expert in the order of the pairs.
 struct GroupedRows {
   std::vector<int> counts;    // [experts] n_e
-  std::vector<int> row_base;  // [experts] first row of the expert
-  std::vector<Row> rows;      // [rows]
+  std::vector<int> row_base;  // [experts] where the expert's first row stands on the device
+  std::vector<Row> rows;      // [rows] one expert behind the other
 };
 
 // ids and gates: [tokens, top_k]; no gates means 1.  expert_map[global id] is the local expert or
@@ -27,6 +27,10 @@ GroupedRows group_ids(std::span<const int> ids, std::span<const float> gates, in
 
 // Ready counts: row r is token r.  gates: [rows], or none.  Negative counts are none.
 GroupedRows group_counts(std::span<const int> counts, std::span<const float> gates = {});
+
+// Ready counts of rows in slots: expert e's begin at row e * slots.  Counts above `slots` are cut.
+// gates: [experts * slots], or none.
+GroupedRows group_slots(std::span<const int> counts, int slots, std::span<const float> gates = {});
 
 // [experts, kHeadRows]: the first rows of each expert; what no row fills is {0, 0} here and
 // undefined on the device.

@@ -9,7 +9,8 @@ namespace ramp {
 
 Workspace workspace_layout(const LocalShape& shape, int tokens, WorkspaceParts parts) {
   const std::size_t experts = shape.experts, hidden = shape.hidden;
-  const std::size_t all_tokens = tokens, pairs = all_tokens * shape.top_k;
+  const std::size_t all_tokens = tokens;
+  const std::size_t pairs = parts.grouped ? all_tokens : all_tokens * shape.top_k;
   std::size_t end = 0;
   const auto place = [&](std::size_t bytes) {
     const std::size_t at = end;
@@ -23,19 +24,20 @@ Workspace workspace_layout(const LocalShape& shape, int tokens, WorkspaceParts p
   w.head = place(experts * kHeadRows * sizeof(Row));
   w.tiles = place((pairs + experts) * sizeof(Tile));
   // None where a block or a cluster selects.
-  const Selecting selecting = selecting_of(tokens * shape.top_k, false);
-  const std::size_t runs = selecting.blocks, several = selecting.by == SelectBy::kRuns ? 1 : 0;
+  const Selecting selecting = selecting_of(static_cast<int>(pairs), parts.grouped);
+  const std::size_t runs = selecting.blocks;
+  const std::size_t several = !parts.grouped && selecting.by == SelectBy::kRuns ? 1 : 0;
   w.run_counts = place(several * runs * experts * sizeof(int));
   w.places = place(several * pairs * sizeof(int));
-  w.rows_scale = place(all_tokens * (hidden / kScaleGroup) * sizeof(float));
-  w.rows_q = place(all_tokens * hidden);
+  if (parts.rows_scale) w.rows_scale = place(all_tokens * (hidden / kScaleGroup) * sizeof(float));
+  if (parts.rows_q) w.rows_q = place(all_tokens * hidden);
   if (parts.middle) {
     const std::size_t h = shape.intermediate;
     w.ready = place((pairs + experts) * sizeof(int));
     w.middle_scale = place(pairs * (h / kScaleGroup) * sizeof(float));
     w.middle_q = place(pairs * h);
   }
-  if (parts.slots) {
+  if (parts.slots && !parts.grouped) {
     w.position = place(pairs * sizeof(int));
     w.slots = place(pairs * hidden * 2);
   }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows as an all-to-all delivers them: e4m3 with their scales, in slots of which a part is filled,
+// or both.  What is left to do beside the choice: quantise bf16 rows, bring scales that stand in
+// another order (column by column, for somebody's tensor map) into that of the rows, clear the
+// output of the same rows.  Of slots only those that are filled are looked at and written: there
+// may be thirty times as many.
+#pragma once
+
+#include "kernels/hopper/ptx.cuh"
+#include "kernels/prepare/pieces.cuh"
+#include "kernels/prepare/rows.cuh"
+#include "kernels/prepare/select.cuh"
+
+namespace ramp {
+
+// The filled slots counted through: ends[e] is their number up to expert e and with it.
+__device__ __forceinline__ int count_filled_slots(const PrepareArgs& a, int* ends) {
+  const int tid = threadIdx.x, lane = tid % 32;
+  for (int e = tid; e < a.local_experts; e += kPrepareThreads)
+    ends[e] = load_cg(a.ready_counts + e);
+  __syncthreads();
+  if (tid < 32) {
+    int before = 0, unused = 0;
+    for (int e0 = 0; e0 < a.local_experts; e0 += 32) {
+      const int e = e0 + lane;
+      const int n = cut_ready_count(a, e < a.local_experts ? ends[e] : 0, unused, lane);
+      const int upto = inclusive_scan(n, lane);
+      if (e < a.local_experts) ends[e] = before + upto;
+      before += __shfl_sync(~0u, upto, 31);
+    }
+  }
+  __syncthreads();
+  return ends[a.local_experts - 1];
+}
+
+// By the blocks that don't select; shared: an integer a local expert.  `meanwhile` is done while
+// the first row is on its way.
+template <class Meanwhile>
+__device__ __forceinline__ void take_arrived_rows(const PrepareArgs& a, int block, int blocks,
+                                                  int* shared, const Meanwhile& meanwhile) {
+  const int lane = threadIdx.x % 32, groups = a.hidden_size / kScaleGroup;
+  constexpr int kPieceGroups = kPieceColumns / kScaleGroup;
+  int rows = 0;  // that are there
+  if (a.hidden || a.scales || a.output) rows = a.slots ? count_filled_slots(a, shared) : a.tokens;
+
+  struct Place {
+    int expert, row;
+  };
+  int expert = 0;  // of the last that was asked for: a warp's rows ascend
+  const auto place_of = [&](const RowPiece& p) {
+    if (!a.slots || p.token >= rows) return Place{0, p.token};
+    while (p.token >= shared[expert]) ++expert;
+    return Place{expert, expert * a.slots + p.token - (expert > 0 ? shared[expert - 1] : 0)};
+  };
+  const auto load = [&](const RowPiece& p, const Place& place, int4(&row)[kPieceHalves]) {
+#pragma unroll
+    for (int h = 0; h < kPieceHalves; ++h)
+      row[h] =
+          a.hidden && p.token < rows && p.column(h) < a.hidden_size
+              ? load_cg(reinterpret_cast<const int4*>(
+                    a.hidden + static_cast<long long>(place.row) * a.hidden_size + p.column(h)))
+              : int4{};
+  };
+  // Lane g has the scale of the piece's group g.
+  const auto has_scale = [&](const RowPiece& p) {
+    return a.scales && p.token < rows && lane < kPieceGroups &&
+           p.piece * kPieceGroups + lane < groups;
+  };
+  const auto load_scale = [&](const RowPiece& p, const Place& place) {
+    const ScaleStrides& by = a.scale_strides;
+    return has_scale(p) ? load_cg(a.scales + place.expert * by.expert +
+                                  (place.row - place.expert * a.slots) * by.row +
+                                  (p.piece * kPieceGroups + lane) * by.group)
+                        : 0.0f;
+  };
+
+  RowPiece now(a.hidden_size, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps);
+  Place place = place_of(now);
+  int4 row[kPieceHalves];
+  load(now, place, row);
+  float scale = load_scale(now, place);
+  meanwhile();
+  while (now.token < rows) {
+    const RowPiece then = now.next();
+    const Place next_place = place_of(then);
+    int4 next[kPieceHalves];
+    load(then, next_place, next);
+    const float next_scale = load_scale(then, next_place);
+    const long long begin = static_cast<long long>(place.row) * a.hidden_size;
+#pragma unroll
+    for (int h = 0; h < kPieceHalves; ++h) {
+      const long long at = begin + now.column(h);
+      const bool inside = now.column(h) < a.hidden_size;
+      if (a.hidden) {  // the same in the whole warp
+        const QuantisedEight q = quantise_eight(row[h]);
+        if (inside) *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
+        if (inside && lane % 16 == 0) a.rows_scale[at / kScaleGroup] = q.scale;
+      }
+      if (inside && a.output) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
+      row[h] = next[h];
+    }
+    if (has_scale(now)) a.rows_scale[begin / kScaleGroup + now.piece * kPieceGroups + lane] = scale;
+    scale = next_scale;
+    now = then, place = next_place;
+  }
+}
+
+}  // namespace ramp
