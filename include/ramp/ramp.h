@@ -110,6 +110,21 @@ typedef struct ramp_call {
   void* workspace;             /* device, 256-byte aligned, of one stream at a time */
   size_t workspace_bytes;      /* at least ramp_workspace_bytes(tokens) */
   void* stream;                /* CUstream or cudaStream_t; NULL: the default stream */
+
+  /* Rows that are quantised already, with ids or with ready_counts: hidden is e4m3 [tokens, d],
+   * and here are its scales (device), one a row and 128 columns; value = e4m3 x scale.  The strides
+   * are floats from expert to expert (looked at with slots), row to row and group to group; all 0:
+   * [tokens, d / 128]. */
+  const float* hidden_scales;
+  int64_t scale_strides[3];
+  /* With ready_counts: hidden, gates and output are [local_experts, slots, ...], of which the first
+   * ready_counts[e] rows of expert e are there; tokens is local_experts * slots.  Other rows are
+   * not read, and the output's keep what they had.  0: an expert's rows begin where those of the
+   * one before end. */
+  int32_t slots;
+  /* With ready_counts: how many rows there will be, as near as the caller knows (0: tokens).  It
+   * picks the menu of a plan and what is asked for ahead; results are right whatever it is. */
+  int32_t expected_rows;
 } ramp_call;
 
 /* Since the workspace was initialised or the counters were cleared, and of the last call. */
@@ -118,7 +133,7 @@ typedef struct ramp_counters {
   uint32_t passes;    /* calls with tokens */
   uint32_t foreign;   /* ids of experts on other GPUs: skipped */
   uint32_t padded;    /* ids of -1: skipped */
-  uint32_t invalid;   /* ids out of range: skipped */
+  uint32_t invalid;   /* ids out of range: skipped; ready_counts out of range: cut */
   uint32_t duplicate; /* ids that their token had already: computed twice */
   uint32_t nan_gates; /* router weights that are NaN: such a token's output is NaN */
   uint32_t entry_runs[RAMP_MAX_ENTRIES]; /* by entry of the menu that a call of its size runs */
@@ -151,6 +166,10 @@ RAMP_API ramp_status ramp_layer_describe(const ramp_layer* layer, const char** j
 
 /* Bytes of workspace for calls of up to `tokens` tokens. */
 RAMP_API ramp_status ramp_workspace_bytes(const ramp_layer* layer, int32_t tokens, size_t* bytes);
+/* The same for one call, which with ready_counts or e4m3 rows needs less, and with ready_counts may
+ * bring more tokens.  Only sizes are looked at, and which pointers are NULL. */
+RAMP_API ramp_status ramp_call_workspace_bytes(const ramp_layer* layer, const ramp_call* call,
+                                               size_t* bytes);
 /* Once for each workspace before its first call: sets the counters to 0, in the stream.  Results
  * don't depend on it. */
 RAMP_API ramp_status ramp_workspace_init(const ramp_layer* layer, void* workspace, void* stream);

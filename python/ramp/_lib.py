@@ -75,6 +75,10 @@ class Call(_Sized):
         ("workspace", _Address),
         ("workspace_bytes", ctypes.c_size_t),
         ("stream", _Address),
+        ("hidden_scales", _Address),
+        ("scale_strides", ctypes.c_int64 * 3),
+        ("slots", ctypes.c_int32),
+        ("expected_rows", ctypes.c_int32),
     ]
 
 
@@ -121,6 +125,7 @@ def _declare(library, path):
         "ramp_layer_create": [out(LayerOptions), out(Weights), out(handle)],
         "ramp_layer_describe": [handle, out(ctypes.c_char_p)],
         "ramp_workspace_bytes": [handle, ctypes.c_int32, out(ctypes.c_size_t)],
+        "ramp_call_workspace_bytes": [handle, out(Call), out(ctypes.c_size_t)],
         "ramp_workspace_init": [handle, _Address, _Address],
         "ramp_layer_forward": [handle, out(Call)],
         "ramp_layer_counters": [handle, _Address, _Address, ctypes.c_int32, out(Counters)],
@@ -202,6 +207,12 @@ class Layer:
     def workspace_bytes(self, tokens):
         size = ctypes.c_size_t()
         check(self._library.ramp_workspace_bytes(self._handle, tokens, size))
+        return size.value
+
+    def call_workspace_bytes(self, call):
+        """Of one call, which may need less than any of its tokens."""
+        size = ctypes.c_size_t()
+        check(self._library.ramp_call_workspace_bytes(self._handle, call, size))
         return size.value
 
     def init_workspace(self, workspace, stream):

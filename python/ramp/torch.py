@@ -8,13 +8,13 @@ from . import _lib
 _FP8 = torch.float8_e4m3fn
 
 
-def _require(name, tensor, dtype, shape, device=None):
+def _require(name, tensor, dtype, shape, device=None, contiguous=True):
     """Raises Error where a kernel would read something else than the caller means."""
     for what, got, want in (
         ("dtype", tensor.dtype, dtype),
         ("shape", tuple(tensor.shape), tuple(shape)),
         ("device", str(tensor.device), str(device) if device is not None else str(tensor.device)),
-        ("contiguous", tensor.is_contiguous(), True),
+        ("contiguous", tensor.is_contiguous() or not contiguous, True),
     ):
         if got != want:
             hint = ""
@@ -32,6 +32,9 @@ class Experts:
     __call__(hidden [tokens, d] bf16, ids [tokens, k] int32, gates [tokens, k] float32) -> [tokens, d] bf16. It launches two
     kernels on the current stream and can be captured. Workspaces are kept by stream and grow when a call is larger than
     any before, so call once with the largest batch before capturing, or pass `workspace`.
+
+    hidden may be float8_e4m3fn with `scales` [tokens, d / 128] float32 of any strides: nothing is quantised then.
+    `grouped` takes rows that stand grouped by expert already, as all-to-all kernels deliver them.
     """
 
     def __init__(self, w13, s13, w2, s2, *, top_k, experts=None, first_expert=0, expert_map=None, plan=None, menu=None,
@@ -58,40 +61,74 @@ class Experts:
 
     def make_workspace(self, tokens):
         """Memory for calls of up to `tokens` tokens, of one stream at a time."""
+        return self._make_workspace(self.layer.workspace_bytes(tokens), "%d tokens" % tokens)
+
+    def _make_workspace(self, size, what):
         if torch.cuda.is_current_stream_capturing():
-            raise _lib.Error("workspace: none for %d tokens while capturing; next: call the layer once with that many "
-                             "tokens before the capture, or pass workspace=make_workspace(tokens)" % tokens)
-        workspace = torch.empty(self.layer.workspace_bytes(tokens), dtype=torch.uint8, device=self.device)
+            raise _lib.Error("workspace: none for %s while capturing; next: make the same call once before the capture, "
+                             "or pass workspace=make_workspace(tokens)" % what)
+        workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
         self.layer.init_workspace(workspace.data_ptr(), torch.cuda.current_stream(self.device).cuda_stream)
         return workspace
 
-    def _workspace(self, tokens, stream):
+    def _workspace(self, size, what, stream):
         kept = self._workspaces.setdefault(stream, [])
-        if not kept or kept[-1].numel() < self.layer.workspace_bytes(tokens):
-            kept.append(self.make_workspace(tokens))  # smaller ones stay: a captured graph may name them
+        if not kept or kept[-1].numel() < size:
+            kept.append(self._make_workspace(size, what))  # smaller ones stay: a captured graph may name them
         return kept[-1]
 
-    def __call__(self, hidden, ids, gates=None, *, out=None, workspace=None, entry=None, prefill=None):
+    def __call__(self, hidden, ids, gates=None, *, scales=None, out=None, workspace=None, entry=None, prefill=None):
         tokens = hidden.shape[0]
-        _require("hidden", hidden, torch.bfloat16, (tokens, self.hidden), self.device)
+        self._require_rows("hidden", hidden, scales, (tokens, self.hidden))
         _require("ids", ids, torch.int32, (tokens, self.top_k), self.device)
         if gates is not None:
             _require("gates", gates, torch.float32, (tokens, self.top_k), self.device)
+        return self._run(hidden, scales, gates, out, workspace, entry, prefill, tokens=tokens, ids=ids.data_ptr())
+
+    def grouped(self, rows, counts, gates=None, *, scales=None, expected_rows=0, out=None, workspace=None, entry=None,
+                prefill=None):
+        """Rows that stand grouped by local expert, results in the same places, nothing combined.
+
+        rows: [rows, d], expert after expert, or in slots [E_local, slots, d], of which the first counts[e] of expert e are
+        there; bf16, or float8_e4m3fn with scales [rows, d / 128] or [E_local, slots, d / 128] float32 of any strides.
+        counts [E_local] int32. gates: by row, float32 [rows] or [E_local, slots]. expected_rows: how many there will be,
+        where that is known; it picks the menu and what is asked for ahead. Returns bf16 of rows' shape; slots that nobody
+        fills keep what `out` had, and are undefined without `out`.
+        """
+        experts, slots = self._tensors[0].shape[0], rows.shape[1] if rows.dim() == 3 else 0
+        shape = (experts, slots, self.hidden) if rows.dim() == 3 else (rows.shape[0], self.hidden)
+        self._require_rows("rows", rows, scales, shape)
+        _require("counts", counts, torch.int32, (experts,), self.device)
+        if gates is not None:
+            _require("gates", gates, torch.float32, shape[:-1], self.device)
+        return self._run(rows, scales, gates, out, workspace, entry, prefill, tokens=rows.numel() // self.hidden,
+                         ready_counts=counts.data_ptr(), slots=slots, expected_rows=expected_rows)
+
+    def _require_rows(self, name, rows, scales, shape):
+        _require(name, rows, torch.bfloat16 if scales is None else _FP8, shape, self.device)
+        if scales is not None:
+            _require("scales", scales, torch.float32, shape[:-1] + (self.hidden // 128,), self.device, contiguous=False)
+
+    def _run(self, rows, scales, gates, out, workspace, entry, prefill, **fields):
         if out is None:
-            out = torch.empty_like(hidden)
+            out = torch.empty(rows.shape, dtype=torch.bfloat16, device=self.device)
         else:
-            _require("out", out, torch.bfloat16, (tokens, self.hidden), self.device)
-        if tokens == 0:
+            _require("out", out, torch.bfloat16, rows.shape, self.device)
+        if rows.numel() == 0:
             return out
+        if scales is not None:
+            strides = scales.stride() if scales.dim() == 3 else (0,) + scales.stride()
+            fields.update(hidden_scales=scales.data_ptr(), scale_strides=strides)
         with torch.cuda.device(self.device):
             stream = torch.cuda.current_stream().cuda_stream
-            if workspace is None:
-                workspace = self._workspace(tokens, stream)
             flags = _lib.CALL_FORCE * (entry is not None) | _lib.CALL_PREFILL * (prefill is not None)
-            self.layer.forward(_lib.Call(
-                flags=flags, tokens=tokens, entry=entry or 0, prefill=prefill or 0, hidden=hidden.data_ptr(),
-                ids=ids.data_ptr(), gates=None if gates is None else gates.data_ptr(), output=out.data_ptr(),
-                workspace=workspace.data_ptr(), workspace_bytes=workspace.numel(), stream=stream))
+            call = _lib.Call(
+                flags=flags, entry=entry or 0, prefill=prefill or 0, hidden=rows.data_ptr(),
+                gates=None if gates is None else gates.data_ptr(), output=out.data_ptr(), stream=stream, **fields)
+            if workspace is None:
+                workspace = self._workspace(self.layer.call_workspace_bytes(call), "%d rows" % call.tokens, stream)
+            call.workspace, call.workspace_bytes = workspace.data_ptr(), workspace.numel()
+            self.layer.forward(call)
         return out
 
     def counters(self, workspace=None, clear=False):

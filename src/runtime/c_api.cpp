@@ -204,6 +204,38 @@ nlohmann::ordered_json menu_json(const ramp::LayerOptions& o) {
   return menu;
 }
 
+ramp_call read_call(const ramp_call* call) {
+  const ramp_call c = read_struct("call", call, offsetof(ramp_call, stream) + sizeof(void*));
+  require_flags("call", c.flags,
+                RAMP_CALL_FORCE | RAMP_CALL_PREFILL | RAMP_CALL_PREPARE_ONLY | RAMP_CALL_FFN_ONLY);
+  return c;
+}
+
+ramp::LayerCall layer_call(const ramp_call& c) {
+  ramp::LayerCall to;
+  to.tokens = c.tokens;
+  to.hidden = address(c.hidden);
+  to.ids = address(c.ids);
+  to.gates = address(c.gates);
+  to.ready_counts = address(c.ready_counts);
+  to.slots = c.slots;
+  to.expected_rows = c.expected_rows;
+  to.hidden_scales = address(c.hidden_scales);
+  to.scale_strides = {c.scale_strides[0], c.scale_strides[1], c.scale_strides[2]};
+  to.output = address(c.output);
+  to.workspace = address(c.workspace);
+  to.workspace_bytes = c.workspace_bytes;
+  to.stream = stream_of(c.stream);
+  if (c.flags & RAMP_CALL_FORCE) to.forced = required_index("call.entry", c.entry);
+  if (c.flags & RAMP_CALL_PREFILL) to.prefill = required_index("call.prefill", c.prefill);
+  to.prepare = !(c.flags & RAMP_CALL_FFN_ONLY);
+  to.ffn = !(c.flags & RAMP_CALL_PREPARE_ONLY);
+  return to;
+}
+
+// What decides which menu runs.
+int size_of(const ramp_call& c) { return c.expected_rows > 0 ? c.expected_rows : c.tokens; }
+
 std::string describe(const ramp::LayerBySize& layers, const Origin& origin) {
   const ramp::Layer& layer = layers.largest();
   const ramp::LayerOptions& o = layer.options();
@@ -289,28 +321,24 @@ ramp_status ramp_workspace_init(const ramp_layer* layer, void* workspace, void* 
   });
 }
 
+ramp_status ramp_call_workspace_bytes(const ramp_layer* layer, const ramp_call* call,
+                                      size_t* bytes) {
+  return guarded([&] {
+    const ramp_layer& l = required("layer", layer);
+    const ramp_call c = read_call(call);
+    std::size_t most = 0;  // whichever menu runs
+    l.layers.for_each([&](int, const ramp::Layer& one) {
+      most = std::max(most, one.workspace_bytes(layer_call(c)));
+    });
+    required("bytes", bytes) = most;
+  });
+}
+
 ramp_status ramp_layer_forward(const ramp_layer* layer, const ramp_call* call) {
   return guarded([&] {
     const ramp_layer& l = required("layer", layer);
-    const ramp_call c = read_struct("call", call, offsetof(ramp_call, stream) + sizeof(void*));
-    require_flags(
-        "call", c.flags,
-        RAMP_CALL_FORCE | RAMP_CALL_PREFILL | RAMP_CALL_PREPARE_ONLY | RAMP_CALL_FFN_ONLY);
-    ramp::LayerCall to;
-    to.tokens = c.tokens;
-    to.hidden = address(c.hidden);
-    to.ids = address(c.ids);
-    to.gates = address(c.gates);
-    to.ready_counts = address(c.ready_counts);
-    to.output = address(c.output);
-    to.workspace = address(c.workspace);
-    to.workspace_bytes = c.workspace_bytes;
-    to.stream = stream_of(c.stream);
-    if (c.flags & RAMP_CALL_FORCE) to.forced = required_index("call.entry", c.entry);
-    if (c.flags & RAMP_CALL_PREFILL) to.prefill = required_index("call.prefill", c.prefill);
-    to.prepare = !(c.flags & RAMP_CALL_FFN_ONLY);
-    to.ffn = !(c.flags & RAMP_CALL_PREPARE_ONLY);
-    l.layers.of(to.tokens).forward(to);
+    const ramp_call c = read_call(call);
+    l.layers.of(size_of(c)).forward(layer_call(c));
   });
 }
 

@@ -79,6 +79,7 @@ TEST_F(CApi, NullPointersAreRefusedByName) {
   EXPECT_SAYS("layer: got NULL");
   size_t bytes = 0;
   EXPECT_EQ(ramp_workspace_bytes(nullptr, 1, &bytes), RAMP_ERROR_ARGUMENT);
+  EXPECT_EQ(ramp_call_workspace_bytes(nullptr, nullptr, &bytes), RAMP_ERROR_ARGUMENT);
   EXPECT_EQ(ramp_workspace_init(nullptr, nullptr, nullptr), RAMP_ERROR_ARGUMENT);
   EXPECT_EQ(ramp_layer_forward(nullptr, nullptr), RAMP_ERROR_ARGUMENT);
   EXPECT_EQ(ramp_layer_counters(nullptr, nullptr, nullptr, 0, nullptr), RAMP_ERROR_ARGUMENT);
@@ -243,9 +244,10 @@ TEST(SharedLibrary, LoadsAloneAndSpeaksThisAbi) {
   const auto abi = reinterpret_cast<int32_t (*)()>(dlsym(library, "ramp_abi_version"));
   ASSERT_TRUE(abi);
   EXPECT_EQ(abi(), RAMP_ABI_VERSION);
-  for (const char* name : {"ramp_version", "ramp_last_error", "ramp_layer_create",
-                           "ramp_layer_destroy", "ramp_layer_describe", "ramp_workspace_bytes",
-                           "ramp_workspace_init", "ramp_layer_forward", "ramp_layer_counters"})
+  for (const char* name :
+       {"ramp_version", "ramp_last_error", "ramp_layer_create", "ramp_layer_destroy",
+        "ramp_layer_describe", "ramp_workspace_bytes", "ramp_call_workspace_bytes",
+        "ramp_workspace_init", "ramp_layer_forward", "ramp_layer_counters"})
     EXPECT_TRUE(dlsym(library, name)) << name;
   EXPECT_FALSE(dlsym(library, "_ZN4ramp5Layer7forwardERKNS_9LayerCallE")) << "only the C names";
   dlclose(library);
@@ -306,6 +308,10 @@ TEST(Python, SeesTheStructsAsCDoes) {
   FIELD(Call, ramp_call, workspace);
   FIELD(Call, ramp_call, workspace_bytes);
   FIELD(Call, ramp_call, stream);
+  FIELD(Call, ramp_call, hidden_scales);
+  FIELD(Call, ramp_call, scale_strides);
+  FIELD(Call, ramp_call, slots);
+  FIELD(Call, ramp_call, expected_rows);
   c["Counters"] = sizeof(ramp_counters);
   FIELD(Counters, ramp_counters, struct_size);
   FIELD(Counters, ramp_counters, passes);
