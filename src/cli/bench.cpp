@@ -177,6 +177,12 @@ void add_bench(CLI::App& app) {
           "same bits always; entries of family f3)")
       ->check(CLI::IsMember({"fast", "ordered"}));
   layer
+      ->add_option("--rows", options->rows,
+                   "what `prepare` quantises for family f3: a row for each token, or for each pair "
+                   "(the experts' rows then stand together); auto: what pays")
+      ->check(CLI::IsMember({"auto", "token", "pair"}))
+      ->capture_default_str();
+  layer
       ->add_option(
           "--prefill", options->prefill,
           "weight units that a block requests before it knows the routing, cut to what the "

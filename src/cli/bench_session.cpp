@@ -74,6 +74,7 @@ BenchPolicy policy_of(const BenchOptions& o) {
     throw Error("--mode", o.mode, "nothing beside --plan: the plan says it", "leave it out");
   BenchPolicy policy = policy_in_any_mode(o);
   policy.choice.ordered = o.mode == "ordered";
+  if (o.rows != "auto") policy.choice.row_a_pair = o.rows == "pair";
   if (policy.choice.ordered)
     for (const FfnConfig& c : policy.choice.menu)
       if (!runs_ordered(c))

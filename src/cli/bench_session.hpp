@@ -16,7 +16,8 @@ namespace ramp::cli {
 struct BenchOptions {
   ModelOptions model;
   std::string layout = "ep8", rank = "heaviest", tokens = "1,8,16,32,64,128,256,512,1024";
-  std::string loads = "uniform", trace, policy, plan, menu, json, configs, pairs, mode;
+  std::string loads = "uniform", trace, policy, plan, menu, json, configs, pairs, mode,
+              rows = "auto";
   std::vector<std::string> theta;
   std::string forced;
   bool foreign_router = false;

@@ -223,6 +223,8 @@ FfnArgs BurstTimer::arguments(const FfnConfig& config, const PlacedLoad& load) c
                               deepest_prefill({&config, 1}, shape_.hidden));
   const int fullest = *std::max_element(load.grouped.counts.begin(), load.grouped.counts.end());
   a.prefill_down = down_prefill(a.prefill, fullest, config.rows, a.owned_experts == shape_.experts);
+  if (config.topology == kF3) a.clear = load.tokens * (shape_.hidden / 8);
+  a.most_rows = static_cast<int>(middle_rows_);
   a.pace_ns = prefill_pace_ns(config, shape_.intermediate, a.owned_experts,
                               gpu_like(context_.info().name).stream_tbps);
   return a;

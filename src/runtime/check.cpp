@@ -138,6 +138,7 @@ class Checker {
       const Layer layer = trial_layer(kernels, trial, {Theta{}});
       for (std::size_t i = 0; i < trial.cases.size(); ++i)
         report(run_case(layer, trial, i, -1, stream_));
+      if (config.topology == kF3) check_row_a_pair(kernels, trial);
     }
     if (runs_ordered(config)) check_ordered(kernels, {0});
     if (options_.small) return;
@@ -148,6 +149,17 @@ class Checker {
     report(check_two_streams(layer, trials_.front()));
   }
 
+  // Rows by pair instead of by token: numbers in `fast` mode; in `ordered` mode, below, bits.
+  void check_row_a_pair(const std::shared_ptr<const Kernels>& kernels, const TrialSetting& trial) {
+    const Layer layer = trial_layer(kernels, trial, {Theta{}}, false, true);
+    for (std::size_t i = 0; i < trial.cases.size(); ++i) {
+      if (!trial.cases[i].is_plain()) continue;
+      CheckRecord record = run_case(layer, trial, i, -1, stream_);
+      record.test += "/row-a-pair";
+      report(record);
+    }
+  }
+
   // `ordered` mode: every entry of the menu, each case, with the bits of whoever ran it first; then
   // a part of a batch, its tokens in reverse.
   void check_ordered(const std::shared_ptr<const Kernels>& kernels,
@@ -155,19 +167,23 @@ class Checker {
     const std::size_t menu = kernels->menu().size();
     for (const TrialSetting& trial : trials_) {
       const Layer layer = trial_layer(kernels, trial, std::vector<Theta>(menu), true);
+      const Layer by_pair = trial_layer(kernels, trial, std::vector<Theta>(menu), true, true);
       for (const int entry : entries) {
         const std::string suffix =
             "/ordered" +
             (menu > 1 ? "-" + ffn_label(kernels->menu()[static_cast<std::size_t>(entry)]) : "");
         for (std::size_t i = 0; i < trial.cases.size(); ++i) {
           std::vector<std::uint16_t> bits;
-          CheckRecord record = run_case(layer, trial, i, entry, stream_, &bits);
-          auto& [whose, first] = ordered_[record.test];
-          if (whose.empty()) whose = config_, first = bits;
-          if (record.ok && bits != first)
-            record.ok = false, record.detail = "other bits than " + whose + " gave";
-          record.test += suffix;
-          report(record);
+          for (const Layer* runs : {&layer, &by_pair}) {
+            if (runs == &by_pair && !trial.cases[i].is_plain()) continue;
+            CheckRecord record = run_case(*runs, trial, i, entry, stream_, &bits);
+            auto& [whose, first] = ordered_[record.test];
+            if (whose.empty()) whose = config_, first = bits;
+            if (record.ok && bits != first)
+              record.ok = false, record.detail = "other bits than " + whose + " gave";
+            record.test += suffix + (runs == &by_pair ? "/row-a-pair" : "");
+            report(record);
+          }
         }
         report(check_moved(layer, trial, entry, suffix));
       }

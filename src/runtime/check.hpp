@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,8 @@ TrialSetting make_trial(const BenchProgram& bench, const CheckSetting& setting, 
 
 // A layer over the trial's weights.
 Layer trial_layer(std::shared_ptr<const Kernels> kernels, const TrialSetting& trial,
-                  std::vector<Theta> theta, bool ordered = false);
+                  std::vector<Theta> theta, bool ordered = false,
+                  std::optional<bool> row_a_pair = {});
 
 // Runs one case and compares everything; `forced` as in LayerCall.  output: gets the call's, if
 // given.

@@ -33,7 +33,7 @@ bool same_row(const Row& a, const Row& b) {
 // Empty, or the first thing that differs from the twin.
 std::string prepared_difference(const Layer& layer, const CheckCase& c, const LayerState& state,
                                 const std::vector<unsigned char>& bytes, const Workspace& w,
-                                int forced) {
+                                bool row_a_pair, int forced) {
   const LayerOptions& o = layer.options();
   const GroupedRows& want = c.grouped;
   const auto experts = static_cast<std::size_t>(o.shape.experts);
@@ -83,11 +83,11 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
   const auto d = static_cast<std::size_t>(o.shape.hidden), groups = d / kScaleGroup;
   const bool quantises = c.batch.hidden_q.empty();
   const bool scales = quantises || !is_row_by_row(c.scale_strides, o.shape.hidden, c.slots);
-  for (const Row& row : want.rows) {
-    const auto t = static_cast<std::size_t>(row.token);
-    if (quantises && std::memcmp(bytes.data() + w.rows_q + t * d, c.rows_q.data() + t * d, d) != 0)
+  for (std::size_t r = 0; r < want.rows.size(); ++r) {
+    const auto t = static_cast<std::size_t>(want.rows[r].token), at = row_a_pair ? r : t;
+    if (quantises && std::memcmp(bytes.data() + w.rows_q + at * d, c.rows_q.data() + t * d, d) != 0)
       return fmt::format("the quantised row of token {}", t);
-    if (scales && std::memcmp(bytes.data() + w.rows_scale + t * groups * sizeof(float),
+    if (scales && std::memcmp(bytes.data() + w.rows_scale + at * groups * sizeof(float),
                               c.rows_scale.data() + t * groups, groups * sizeof(float)) != 0)
       return fmt::format("the scales of token {}", t);
   }
@@ -136,9 +136,10 @@ double output_adds(const FfnConfig& config, int intermediate, int most_pairs) {
 }
 
 Layer trial_layer(std::shared_ptr<const Kernels> kernels, const TrialSetting& trial,
-                  std::vector<Theta> theta, bool ordered) {
+                  std::vector<Theta> theta, bool ordered, std::optional<bool> row_a_pair) {
   LayerOptions options;
   options.ordered = ordered;
+  options.row_a_pair = row_a_pair;
   options.shape = trial.setting.shape;
   options.experts = trial.setting.experts;
   options.first_expert = trial.setting.first_expert;
@@ -204,7 +205,8 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
     record.detail = fmt::format("128 columns of one row are off by {:.3f}", error.worst_piece);
   else if (c.slots > 0 && !leaves_empty_slots(c, out, static_cast<std::size_t>(shape.hidden)))
     record.detail = "a slot that no row fills was written";
-  if (std::string difference = prepared_difference(layer, c, state, bytes, w, forced);
+  if (std::string difference =
+          prepared_difference(layer, c, state, bytes, w, layer.takes_row_a_pair(call), forced);
       !difference.empty())
     record.detail = "prepare's " + difference;
   else if (difference = counter_difference(state, c, shape.top_k); !difference.empty())

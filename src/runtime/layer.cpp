@@ -110,9 +110,18 @@ void check_scales(const LayerCall& call) {
                 "pass the tensor's strides in elements");
 }
 
+LayerMode mode_of(const LayerOptions& o, const LayerCall& call) {
+  LayerMode mode{.phased = o.menu[0].topology == kF3, .ordered = o.ordered};
+  mode.row_a_pair =
+      mode.phased && !call.ready_counts && !call.hidden_scales &&
+      o.row_a_pair.value_or(pays_row_a_pair(o.shape.intermediate, call.tokens * o.shape.top_k));
+  return mode;
+}
+
 // What a call needs of the workspace.
 WorkspaceParts parts_of(const LayerOptions& o, const LayerCall& call) {
-  WorkspaceParts parts{.middle = o.menu[0].topology == kF3, .slots = o.ordered};
+  const LayerMode mode = mode_of(o, call);
+  WorkspaceParts parts{.middle = mode.phased, .slots = mode.ordered, .row_a_pair = mode.row_a_pair};
   parts.grouped = call.ready_counts != 0;
   parts.rows_q = !call.hidden_scales;
   parts.rows_scale =
@@ -251,7 +260,9 @@ std::size_t Layer::workspace_bytes(int tokens) const {
   if (tokens < 0 || tokens > max_tokens_)
     throw Error("tokens", fmt::format("{}", tokens), fmt::format("0 to {}", max_tokens_),
                 "split the batch");
-  return workspace_layout(options_.shape, tokens, parts_of(options_, LayerCall{})).bytes;
+  LayerCall call;
+  call.tokens = tokens;
+  return workspace(call).bytes;
 }
 
 std::size_t Layer::workspace_bytes(const LayerCall& call) const {
@@ -266,6 +277,10 @@ std::size_t Layer::workspace_bytes(const LayerCall& call) const {
 
 Workspace Layer::workspace(const LayerCall& call) const {
   return workspace_layout(options_.shape, call.tokens, parts_of(options_, call));
+}
+
+bool Layer::takes_row_a_pair(const LayerCall& call) const {
+  return mode_of(options_, call).row_a_pair;
 }
 
 int Layer::prefill_of(int tokens, bool ready_counts) const {
@@ -310,13 +325,13 @@ void Layer::forward(const LayerCall& call) const {
   f.prefill =
       call.prefill >= 0 ? call.prefill : prefill_of(rows_expected(call), call.ready_counts != 0);
   f.prefill_down = down_prefill_of(call, f.prefill);
-  set_mode(arguments, options_.ordered);
+  set_mode(arguments, mode_of(options_, call));
 
   const InContext in_context(kernels_->context());
   const int sms = kernels_->device().sms;
   if (call.prepare) kernels_->prepare().launch(p, sms, call.stream);
   if (call.ffn) kernels_->ffn().launch(f, maps_, sms, call.stream);
-  if (call.ffn && p.position)
+  if (call.ffn && runs_combine(arguments))
     kernels_->prepare().launch_combine(combine_arguments(arguments), sms, call.stream);
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct LayerOptions {
   // whichever entry runs, wherever the token stands and however many others there are.  For menus
   // of topology F3, which keeps one order of sums in every entry.
   bool ordered = false;
+  // Whether `prepare` writes a row for each pair, in the order of the experts, instead of one for
+  // each token (menus of topology F3); empty: where it pays (pays_row_a_pair).  Not in the results.
+  std::optional<bool> row_a_pair;
 };
 
 // Device addresses of one GPU's weights, read in place; they must stay valid as long as the layer.
@@ -103,7 +107,8 @@ class Layer {
   // For one call, which may need less than any call of its size.  Looks at no address but for
   // whether it is 0.
   std::size_t workspace_bytes(const LayerCall& call) const;
-  Workspace workspace(const LayerCall& call) const;  // where everything lies in it
+  Workspace workspace(const LayerCall& call) const;    // where everything lies in it
+  bool takes_row_a_pair(const LayerCall& call) const;  // see LayerOptions::row_a_pair
   int max_tokens() const { return max_tokens_; }
 
   // Once for each workspace, before its first call: sets the counters to zero.  Results never

@@ -75,14 +75,29 @@ void set_rows(LayerArguments& arguments, const void* hidden, const float* scales
     p.scales = scales, p.scale_strides = strides;
 }
 
-void set_mode(LayerArguments& arguments, bool ordered) {
+void set_mode(LayerArguments& arguments, const LayerMode& mode) {
   PrepareArgs& p = arguments.prepare;
   FfnArgs& f = arguments.ffn;
-  if (!ordered) p.position = nullptr, f.slots = nullptr;
-  // Rows that come grouped stay where they are: each has one result, and the output is its slot.
-  if (ordered && p.ready_counts) p.position = nullptr, f.slots = f.output;
-  // Written whole, by `combine`; or where a row is: of slots the others stay as they are.
-  if (ordered && (p.ids || p.slots)) p.output = nullptr;
+  if (!mode.ordered) f.slots = nullptr;
+  if (!mode.ordered && !mode.row_a_pair) p.position = nullptr;
+  f.most_rows = p.ids ? p.tokens * p.top_k : p.tokens;
+  if (!mode.phased) return;
+  p.row_a_pair = mode.row_a_pair;
+  f.rows_grouped = mode.row_a_pair || p.ready_counts;
+  if (p.ready_counts) {
+    // Rows that come grouped stay where they are: each has one result, and the output is its slot.
+    p.position = nullptr, f.slots = f.output;
+    if (p.slots) p.output = nullptr;  // those that nothing fills stay as they are
+  } else {
+    // Written whole, by `combine`; or cleared by `ffn`, which adds into it.
+    p.output = nullptr;
+    if (!mode.ordered)
+      f.clear = static_cast<int>(static_cast<long long>(p.tokens) * p.hidden_size / 8);
+  }
+}
+
+bool runs_combine(const LayerArguments& arguments) {
+  return arguments.prepare.ids && arguments.ffn.slots;
 }
 
 CombineArgs combine_arguments(const LayerArguments& arguments) {

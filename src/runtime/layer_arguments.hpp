@@ -31,9 +31,16 @@ void place_in_workspace(LayerArguments& arguments, const Workspace& layout, char
 void set_rows(LayerArguments& arguments, const void* hidden, const float* scales,
               const ScaleStrides& strides, int slots);
 
+// How a call is done.
+struct LayerMode {
+  bool phased = false;  // menu of topology F3
+  bool ordered = false;
+  bool row_a_pair = false;  // PrepareArgs::row_a_pair
+};
 // After the call's own addresses are in: where the rows' results go, and who clears these places.
-void set_mode(LayerArguments& arguments, bool ordered);
-// Of `combine`, which runs where there are positions.
+void set_mode(LayerArguments& arguments, const LayerMode& mode);
+// Of `combine`, which runs where a token's results stand in slots.
+bool runs_combine(const LayerArguments& arguments);
 CombineArgs combine_arguments(const LayerArguments& arguments);
 
 }  // namespace ramp

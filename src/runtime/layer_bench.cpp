@@ -94,9 +94,10 @@ void LayerBench::set_load(const LoadSource& source, int tokens) {
   hidden_ = gpu::Buffer(elements * 2);
   output_ = gpu::Buffer(elements * 2);
   bench_.random_bf16(hidden_.ptr(), elements, 5, stream_);
-  const Workspace layout = workspace_layout(shape_, tokens, {true, true});
+  const Workspace layout =
+      workspace_layout(shape_, tokens, {.middle = true, .slots = true, .row_a_pair = true});
   workspace_ = gpu::Buffer(layout.bytes);
-  std::vector<gpu::CUdeviceptr> claims;
+  std::vector<gpu::CUdeviceptr> counters;
   for (std::size_t i = 0; i < routed_.size(); ++i) {
     const RoutedLayer& r = routed_[i];
     std::vector<int> active;
@@ -111,10 +112,11 @@ void LayerBench::set_load(const LoadSource& source, int tokens) {
     p.gates =
         gpu::Buffer::of(random_gates(tokens, shape_.top_k, 900 + static_cast<std::uint64_t>(i)));
     p.workspace = gpu::Buffer(layout.bytes);
-    claims.push_back(p.workspace.ptr(layout.state) + offsetof(LayerState, claim));
+    for (const std::size_t counter : {offsetof(LayerState, claim), offsetof(LayerState, cleared)})
+      counters.push_back(p.workspace.ptr(layout.state) + counter);
     places_.push_back(std::move(p));
   }
-  claims_ = gpu::Buffer::of(claims);
+  counters_ = gpu::Buffer::of(counters);
 }
 
 LayerBench::Stack LayerBench::stack(const BenchChoice& choice) {
@@ -129,6 +131,7 @@ LayerBench::Stack LayerBench::stack(const BenchChoice& choice) {
     options.menu = choice.menu;
     options.theta = s.choice.theta;
     options.ordered = choice.ordered;
+    options.row_a_pair = choice.row_a_pair;
     s.layers.emplace_back(kernels, options, weights_[i % weights_.size()].view());
   }
   return s;
@@ -185,17 +188,18 @@ void LayerBench::prepare_all(const Stack& s) {
 
 TimedGraph LayerBench::ready_graph(const std::string& name, const Stack& s, bool with_ids) {
   const int layers = static_cast<int>(places_.size());
-  return {name,
-          gpu::Graph::capture(stream_,
-                              [&] {
-                                for (std::size_t i = 0; i < places_.size(); ++i) {
-                                  if (with_ids) write_ids(i);
-                                  LayerCall call = call_of(i, s.choice, true);
-                                  call.prepare = false;
-                                  s.layers[i].forward(call);
-                                }
-                              }),
-          [this, layers](gpu::CUstream stream) { bench_.rearm(claims_.ptr(), layers, stream); }};
+  return {
+      name,
+      gpu::Graph::capture(stream_,
+                          [&] {
+                            for (std::size_t i = 0; i < places_.size(); ++i) {
+                              if (with_ids) write_ids(i);
+                              LayerCall call = call_of(i, s.choice, true);
+                              call.prepare = false;
+                              s.layers[i].forward(call);
+                            }
+                          }),
+      [this, layers](gpu::CUstream stream) { bench_.rearm(counters_.ptr(), 2 * layers, stream); }};
 }
 
 TimedGraph LayerBench::stream_graph() {

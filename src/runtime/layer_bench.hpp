@@ -37,6 +37,7 @@ struct BenchChoice {
   int forced = -1;           // an entry; -1: the layer chooses
   bool ordered = false;      // sums in one order (LayerOptions::ordered)
   int prefill = -1;          // units requested ahead, cut to what the menu can; -1: the layer's own
+  std::optional<bool> row_a_pair = {};  // LayerOptions::row_a_pair
 };
 
 // All times are us a layer.
@@ -123,7 +124,8 @@ class LayerBench {
   std::vector<RoutedLayer> routed_;
   std::vector<Place> places_;
   std::unique_ptr<Expected> expected_;  // of this load, once a check has asked
-  gpu::Buffer hidden_, output_, workspace_, claims_;
+  gpu::Buffer hidden_, output_, workspace_;
+  gpu::Buffer counters_;  // addresses of those that a launch on a ready list needs at 0
 };
 
 }  // namespace ramp

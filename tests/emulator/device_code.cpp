@@ -41,8 +41,7 @@ std::vector<std::string> menu_labels() {
   return labels;
 }
 
-Launch ffn_launch(const Menu& menu, const FfnArgs& args, const void* w13, const void* w2,
-                  int blocks) {
+Launch ffn_launch(const Menu& menu, const FfnArgs& args, const Maps& maps, int blocks) {
   Launch launch;
   launch.name = "ffn";
   launch.cluster = menu.configs[0].split;
@@ -50,7 +49,7 @@ Launch ffn_launch(const Menu& menu, const FfnArgs& args, const void* w13, const 
   launch.threads = kFfnThreads;
   launch.shared_bytes = menu_shared_bytes(menu.configs);
   launch.shared = menu.shared;
-  launch.body = [&menu, args, w13, w2] { menu.kernel(args, w13, w2); };
+  launch.body = [&menu, args, maps] { menu.kernel(args, maps); };
   return launch;
 }
 
@@ -68,15 +67,21 @@ std::vector<Launch> prepare_launches(const PrepareArgs& args, int sms) {
   const bool ready = args.ready_counts != nullptr;
   const Selecting selecting = selecting_of(ready ? args.tokens : args.tokens * args.top_k, ready);
   const int blocks = prepare_blocks(args, sms, selecting);
-  if (selecting.by == SelectBy::kBlock) return {launch_of("prepare", blocks, ramp_prepare)};
-  if (selecting.by == SelectBy::kCluster) {
-    Launch launch = launch_of("cluster", blocks, ramp_prepare_cluster);
-    launch.cluster = kBlocksOfCluster;
-    return {launch};
+  std::vector<Launch> launches;
+  switch (selecting.by) {
+    case SelectBy::kBlock:
+      launches.push_back(launch_of("prepare", blocks, ramp_prepare));
+      break;
+    case SelectBy::kCluster:
+      launches.push_back(launch_of("cluster", blocks, ramp_prepare_cluster));
+      launches.back().cluster = kBlocksOfCluster;
+      break;
+    case SelectBy::kRuns:
+      if (!ready) launches.push_back(launch_of("count", selecting.blocks, ramp_prepare_count));
+      launches.push_back(launch_of("group", blocks, ramp_prepare_group));
   }
-  const Launch group = launch_of("group", blocks, ramp_prepare_group);
-  if (ready) return {group};
-  return {launch_of("count", selecting.blocks, ramp_prepare_count), group};
+  if (args.row_a_pair) launches.push_back(launch_of("pairs", 2, ramp_prepare_pairs));
+  return launches;
 }
 
 Launch combine_launch(const CombineArgs& args, int sms) {

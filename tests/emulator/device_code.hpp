@@ -13,8 +13,13 @@
 
 namespace ramp::emulator {
 
+// Tensor maps, as the emulated copy engine has them; F1 looks at the first two.
+struct Maps {
+  const void *w13, *w2, *rows, *middle;
+};
+
 struct Menu {
-  using Kernel = void (*)(const FfnArgs&, const void* w13, const void* w2);
+  using Kernel = void (*)(const FfnArgs&, const Maps&);
   std::vector<FfnConfig> configs;
   Kernel kernel;
   std::function<char*()> shared;
@@ -26,9 +31,8 @@ bool add_menu(Menu menu);
 const Menu& find_menu(const std::string& labels);
 std::vector<std::string> menu_labels();
 
-Launch ffn_launch(const Menu& menu, const FfnArgs& args, const void* w13, const void* w2,
-                  int blocks);
-// One launch or, for large loads, two.
+Launch ffn_launch(const Menu& menu, const FfnArgs& args, const Maps& maps, int blocks);
+// One launch to three.
 std::vector<Launch> prepare_launches(const PrepareArgs& args, int sms);
 Launch combine_launch(const CombineArgs& args, int sms);
 

@@ -2,7 +2,9 @@
 #include "tests/emulator/layer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <deque>
 #include <memory>
 
 #include "kernels/ffn/program.hpp"
@@ -34,7 +36,9 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
 
   int most_tokens = 1;
   for (const Pass& pass : passes) most_tokens = std::max(most_tokens, pass.work->batch.tokens);
-  const WorkspaceParts parts{menu[0].topology == kF3, setup.ordered};
+  const bool phased = menu[0].topology == kF3;
+  const WorkspaceParts parts{
+      .middle = phased, .slots = setup.ordered, .row_a_pair = setup.row_a_pair};
   const std::size_t bytes = workspace_layout(shape, most_tokens, parts).bytes;
   std::unique_ptr<unsigned char, decltype(&std::free)> workspace(
       static_cast<unsigned char*>(std::aligned_alloc(kWorkspaceAlignment, bytes)), &std::free);
@@ -53,11 +57,15 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
 
   std::vector<PassResult> results(passes.size());
   std::vector<Launch> launches;
+  std::deque<std::array<gpu::TensorMapSpec, 2>> row_specs;  // of each pass: rows, middle
+  std::deque<std::array<EmulatedMap, 2>> row_maps;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const CheckCase& work = *passes[i].work;
     const bool quantised = !work.batch.hidden_q.empty();
     WorkspaceParts needed = parts;
     needed.grouped = !work.ready_counts.empty();
+    const LayerMode mode{phased, setup.ordered, setup.row_a_pair && !needed.grouped && !quantised};
+    needed.row_a_pair = mode.row_a_pair;
     needed.rows_q = !quantised;
     needed.rows_scale = !quantised || !is_row_by_row(work.scale_strides, shape.hidden, work.slots);
     const Workspace w = workspace_layout(shape, work.batch.tokens, needed);
@@ -81,10 +89,15 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
     p.forced = passes[i].forced;
     f.prefill = std::min(passes[i].prefill, deepest_prefill(menu, shape.hidden));
     f.prefill_down = passes[i].prefill_down ? f.prefill : 0;
-    set_mode(arguments, setup.ordered);
+    set_mode(arguments, mode);
     for (Launch& launch : prepare_launches(p, setup.sms)) launches.push_back(std::move(launch));
-    launches.push_back(ffn_launch(*setup.menu, f, &map13, &map2, setup.sms));
-    if (p.position) launches.push_back(combine_launch(combine_arguments(arguments), setup.sms));
+    row_specs.push_back({rows_map_spec(address(f.rows_q), f.most_rows, shape.hidden),
+                         rows_map_spec(address(f.middle_q), f.most_rows, shape.intermediate)});
+    row_maps.push_back({EmulatedMap{&row_specs.back()[0]}, EmulatedMap{&row_specs.back()[1]}});
+    launches.push_back(ffn_launch(
+        *setup.menu, f, {&map13, &map2, &row_maps.back()[0], &row_maps.back()[1]}, setup.sms));
+    if (runs_combine(arguments))
+      launches.push_back(combine_launch(combine_arguments(arguments), setup.sms));
     Launch look;  // what the pass left, before the next one writes over it
     look.name = "look";
     look.threads = 1;

@@ -21,6 +21,7 @@ struct LayerSetup {
   std::vector<Theta> theta;
   int sms = 6;
   bool ordered = false;
+  bool row_a_pair = false;  // where rows come by token
 };
 
 struct Pass {

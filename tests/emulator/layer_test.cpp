@@ -89,6 +89,19 @@ TEST_P(Emulated, RowsAsAnAllToAllDeliversThemAreRight) {
                3);
 }
 
+TEST_P(Emulated, ARowForEachPairIsRight) {
+  const Menu& menu = find_menu(GetParam());
+  if (menu.configs[0].topology != kF3) GTEST_SKIP() << "rows of F1 are by token";
+  LayerSetup setup = setup_of(menu);
+  setup.row_a_pair = true;
+  const std::vector<Pass> passes =
+      passes_over(menu, {"ragged", "one-token-each", "strange-ids", "ready-counts", "tokens-7"});
+  const std::vector<PassResult> results = run_passes(setup, passes, 6);
+  for (std::size_t i = 0; i < passes.size(); ++i)
+    expect_right(results[i], *passes[i].work,
+                 menu.configs[static_cast<std::size_t>(passes[i].forced)]);
+}
+
 TEST_P(Emulated, EveryDepthOfPrefillIsRight) {
   const Menu& menu = find_menu(GetParam());
   std::vector<Pass> passes;
@@ -129,6 +142,7 @@ TEST(EmulatedOrdered, EveryEntryInEveryOrderGivesTheSameBits) {
     if (menu.configs[0].topology != kF3) continue;
     LayerSetup setup = setup_of(menu);
     setup.ordered = true;
+    setup.row_a_pair = labels.size() % 2 == 1;
     const std::vector<Pass> passes = passes_over(
         menu, {"ragged", "one-token-each", "strange-ids", "ready-counts", "tokens-7", "slots",
                "tokens-48-e4m3", "slots-e4m3", "slots-e4m3-by-column", "ready-counts-e4m3"});

@@ -11,12 +11,12 @@ namespace ramp {
 extern thread_local char dynamic_shared[];  // device_code.cpp
 
 template <auto& kMenu, int kEntries>
-void emulated_kernel(const FfnArgs& args, const void* w13, const void* w2) {
-  const auto *map13 = static_cast<const TensorMap*>(w13), *map2 = static_cast<const TensorMap*>(w2);
+void emulated_kernel(const FfnArgs& args, const emulator::Maps& maps) {
+  const auto at = [](const void* map) { return static_cast<const TensorMap*>(map); };
   if constexpr (kMenu[0].topology == kF3)
-    phased_ffn<kMenu, kEntries>(args, map13, map2);
+    phased_ffn<kMenu, kEntries>(args, at(maps.w13), at(maps.w2), at(maps.rows), at(maps.middle));
   else
-    ffn<kMenu, kEntries>(args, map13, map2);
+    ffn<kMenu, kEntries>(args, at(maps.w13), at(maps.w2));
 }
 }  // namespace ramp
 

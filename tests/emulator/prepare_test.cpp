@@ -205,6 +205,16 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
       static_cast<std::size_t>(p.tokens));  // of the others large loads leave out
   for (const Row& row : want.rows) read[static_cast<std::size_t>(row.token)] = true;
   const std::size_t groups = static_cast<std::size_t>(p.hidden_size) / kScaleGroup;
+  // Group g of what came stands at `at` of what was made.
+  const auto expect_quantised = [&](std::size_t g, std::size_t at) {
+    float amax = 0;
+    const std::uint16_t* x = a.hidden.data() + g * kScaleGroup;
+    for (int i = 0; i < kScaleGroup; ++i) amax = std::fmax(amax, std::fabs(from_bf16(x[i])));
+    wrong += p.rows_scale[at] != group_scale(amax);
+    for (int i = 0; i < kScaleGroup; ++i)
+      wrong += p.rows_q[at * kScaleGroup + static_cast<std::size_t>(i)] !=
+               to_e4m3(quantise_divide(from_bf16(x[i]), group_scale(amax)));
+  };
   for (std::size_t g = 0; g < a.hidden.size() / kScaleGroup; ++g) {
     // Cleared; or left to `combine`, to `ffn`, or to nobody.
     const int output = p.output && (a.slots == 0 || read[g / groups]) ? 0 : 0xffff;
@@ -212,23 +222,22 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
         std::count(a.output.begin() + static_cast<std::ptrdiff_t>(g * kScaleGroup),
                    a.output.begin() + static_cast<std::ptrdiff_t>((g + 1) * kScaleGroup),
                    output) != kScaleGroup;
-    if (!read[g / groups] || a.rows == Rows::kE4m3) continue;
+    if (!read[g / groups] || a.rows == Rows::kE4m3 || p.row_a_pair) continue;
     if (a.rows == Rows::kE4m3ByColumn) {
       wrong += p.rows_scale[g] !=
                a.scale(static_cast<long long>(g / groups), static_cast<long long>(g % groups));
       continue;
     }
-    float amax = 0;
-    const std::uint16_t* x = a.hidden.data() + g * kScaleGroup;
-    for (int i = 0; i < kScaleGroup; ++i) amax = std::fmax(amax, std::fabs(from_bf16(x[i])));
-    wrong += p.rows_scale[g] != group_scale(amax);
-    for (int i = 0; i < kScaleGroup; ++i)
-      wrong += p.rows_q[g * kScaleGroup + static_cast<std::size_t>(i)] !=
-               to_e4m3(quantise_divide(from_bf16(x[i]), group_scale(amax)));
+    expect_quantised(g, g);
   }
+  for (std::size_t r = 0; p.row_a_pair && r < want.rows.size(); ++r)
+    for (std::size_t g = 0; g < groups; ++g)
+      expect_quantised(static_cast<std::size_t>(want.rows[r].token) * groups + g, r * groups + g);
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(wrong_output, 0);
 }
+
+constexpr WorkspaceParts kParts{.middle = true, .slots = true, .row_a_pair = true};
 
 void expect_passes(const Share& share, const std::vector<Given>& passes, std::uint64_t seed,
                    bool phased = false) {
@@ -256,7 +265,7 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
     arrived.push_back(arrive(share, given, random));
     most = std::max(most, arrived.back().tokens);
   }
-  const std::size_t bytes = workspace_layout(share.shape, most, {true, true}).bytes;
+  const std::size_t bytes = workspace_layout(share.shape, most, kParts).bytes;
   std::unique_ptr<char, decltype(&std::free)> workspace(
       static_cast<char*>(std::aligned_alloc(kWorkspaceAlignment, bytes)), &std::free);
   std::memset(workspace.get(), 0xff, bytes);
@@ -267,8 +276,7 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Arrived& a = arrived[i];
     LayerArguments arguments = shared;
-    place_in_workspace(arguments, workspace_layout(share.shape, a.tokens, {true, true}),
-                       workspace.get());
+    place_in_workspace(arguments, workspace_layout(share.shape, a.tokens, kParts), workspace.get());
     PrepareArgs& p = arguments.prepare;
     p.ids = a.ready.empty() ? a.ids.data() : nullptr;
     p.ready_counts = a.ready.empty() ? nullptr : a.ready.data();
@@ -278,7 +286,8 @@ void expect_passes(const Share& share, const std::vector<Given>& passes, std::ui
              a.slots);
     p.tokens = a.tokens;
     p.forced = passes[i].forced;
-    set_mode(arguments, phased && i % 3 > 0);
+    set_mode(arguments,
+             {phased, phased && i % 3 > 0, phased && i % 2 == 0 && p.ids && a.rows == Rows::kBf16});
     // The router and what stands before it: until it is complete, nobody may look.
     Launch router;
     router.name = "router";

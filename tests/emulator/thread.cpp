@@ -158,6 +158,10 @@ void barrier_arrive(std::uint32_t address, int expected_bytes) {
   arrive(block_of(address), address, expected_bytes);
 }
 
+void barrier_expect(std::uint32_t address, int bytes) {
+  barrier_at(block_of(address), address).bytes += bytes;
+}
+
 void barrier_wait(std::uint32_t address, std::uint32_t parity) {
   const Barrier& barrier = barrier_at(block_of(address), address);
   wait_until([&barrier, parity] { return (barrier.phase & 1) != parity; }, "mbarrier, parity",

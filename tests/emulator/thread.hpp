@@ -38,6 +38,7 @@ std::uint32_t address_in_rank(std::uint32_t address, std::uint32_t rank);
 // ---- mbarriers
 void barrier_init(std::uint32_t address, int arrivals);
 void barrier_arrive(std::uint32_t address, int expected_bytes);
+void barrier_expect(std::uint32_t address, int bytes);
 void barrier_wait(std::uint32_t address, std::uint32_t parity);
 
 // ---- what happens later

@@ -71,10 +71,14 @@ std::string ffn_source(std::span<const FfnConfig> menu) {
       "extern \"C\" __global__ __launch_bounds__(ramp::kFfnThreads, 1) void {}(\n"
       "    const __grid_constant__ ramp::FfnArgs args,\n"
       "    const __grid_constant__ ramp::TensorMap w13,\n"
-      "    const __grid_constant__ ramp::TensorMap w2) {{\n"
-      "  ramp::{}ffn<ramp::kMenu, {}>(args, &w13, &w2);\n"
+      "    const __grid_constant__ ramp::TensorMap w2{}) {{\n"
+      "  ramp::{}ffn<ramp::kMenu, {}>(args, &w13, &w2{});\n"
       "}}\n",
-      phased ? "phased/" : "", entries, kFfnKernelName, phased ? "phased_" : "", menu.size());
+      phased ? "phased/" : "", entries, kFfnKernelName,
+      phased ? ",\n    const __grid_constant__ ramp::TensorMap rows,\n"
+               "    const __grid_constant__ ramp::TensorMap middle"
+             : "",
+      phased ? "phased_" : "", menu.size(), phased ? ", &rows, &middle" : "");
 }
 
 gpu::CompileRequest ffn_request(std::span<const FfnConfig> menu) {
@@ -106,7 +110,12 @@ void FfnProgram::launch(const FfnArgs& args, const FfnWeightMaps& maps, int bloc
   config.smem = static_cast<unsigned>(shared_bytes_);
   config.stream = stream;
   config.programmatic = true;
-  kernel_(config, args, maps.w13, maps.w2);
+  if (menu_[0].topology == kF3) {
+    const FfnRowMaps rows = make_row_maps(args);
+    kernel_(config, args, maps.w13, maps.w2, rows.rows, rows.middle);
+  } else {
+    kernel_(config, args, maps.w13, maps.w2);
+  }
 }
 
 }  // namespace ramp

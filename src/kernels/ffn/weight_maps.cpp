@@ -70,6 +70,27 @@ gpu::TensorMapSpec w2_map_spec(const LocalShape& shape, std::uint64_t w2, const 
   return spec;
 }
 
+gpu::TensorMapSpec rows_map_spec(std::uint64_t address, int rows, int columns) {
+  gpu::TensorMapSpec spec;
+  spec.rank = 2;
+  spec.address = address;
+  spec.dims = {static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows)};
+  spec.strides_bytes = {static_cast<std::uint64_t>(columns)};
+  spec.box = {kScaleGroup, kPhasedBoxRows};
+  spec.swizzle = gpu::Swizzle::k128B;
+  spec.promotion = gpu::L2Promotion::k128B;
+  return spec;
+}
+
+FfnRowMaps make_row_maps(const FfnArgs& a) {
+  const auto map = [&](const unsigned char* rows, int columns, const char* name) {
+    return gpu::make_tensor_map(
+        rows_map_spec(reinterpret_cast<std::uint64_t>(rows), a.most_rows, columns), name);
+  };
+  const gpu::TensorMap middle = map(a.middle_q, a.intermediate, "rows between the projections");
+  return {a.rows_grouped ? map(a.rows_q, a.hidden, "grouped rows") : middle, middle};
+}
+
 FfnWeightMaps make_weight_maps(const LocalShape& shape, std::uint64_t w13, std::uint64_t w2,
                                const FfnConfig& like) {
   require_ffn_shape(shape);

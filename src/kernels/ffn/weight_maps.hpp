@@ -10,6 +10,7 @@
 
 #include "gpu/tensor_map.hpp"
 #include "kernels/ffn/config.h"
+#include "kernels/prepare/state.h"
 #include "problem/shape.h"
 
 namespace ramp {
@@ -24,6 +25,17 @@ void require_ffn_shape(const LocalShape& shape);
 // The descriptions, which need no GPU; addresses are device addresses.
 gpu::TensorMapSpec w13_map_spec(const LocalShape& shape, std::uint64_t w13, const FfnConfig& like);
 gpu::TensorMapSpec w2_map_spec(const LocalShape& shape, std::uint64_t w2, const FfnConfig& like);
+
+// Rows that stand together, in topology F3:
+//   rows    [rows, d] e4m3, grouped by expert
+//   middle  [rows, h] e4m3, between the projections
+// One copy brings kPhasedBoxRows of them, 128 columns wide.
+struct FfnRowMaps {
+  gpu::TensorMap rows, middle;
+};
+gpu::TensorMapSpec rows_map_spec(std::uint64_t address, int rows, int columns);
+// Of the arguments of a launch; where rows are not grouped, nobody looks at their map.
+FfnRowMaps make_row_maps(const FfnArgs& args);
 
 FfnWeightMaps make_weight_maps(const LocalShape& shape, std::uint64_t w13, std::uint64_t w2,
                                const FfnConfig& like);

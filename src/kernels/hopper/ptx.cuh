@@ -63,6 +63,11 @@ __device__ __forceinline__ void mbarrier_arrive_expect(u32 bar, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
                : "memory");
 }
+// More bytes, without an arrival.
+__device__ __forceinline__ void mbarrier_expect(u32 bar, int bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(bytes)
+               : "memory");
+}
 __device__ __forceinline__ void mbarrier_wait(u32 bar, u32 parity) {
 #ifdef RAMP_WATCHDOG  // a build for bug hunts: a wait that takes seconds says where it stands and
                       // traps
@@ -107,6 +112,13 @@ __device__ __forceinline__ u64 policy_evict_normal() {
   u64 policy;
   asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
   return policy;
+}
+__device__ __forceinline__ void tma_load_2d(u32 to, const void* map, u32 bar, int c0, int c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+      "l"(map), "r"(bar), "r"(c0), "r"(c1)
+      : "memory");
 }
 __device__ __forceinline__ void tma_load_3d(u32 to, const void* map, u32 bar, int c0, int c1,
                                             int c2, u64 policy) {
@@ -177,6 +189,11 @@ __device__ __forceinline__ void bulk_wait() {
 // Ordinary stores to shared memory become visible to the copy engine and the tensor cores.
 __device__ __forceinline__ void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// What this thread has seen written to global memory becomes visible to the copies it asks for.
+__device__ __forceinline__ void fence_proxy_async_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
 __device__ __forceinline__ void store_shared_4(u32 to, u32 v) {

@@ -45,63 +45,103 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
   }
 }
 
-// The same for large loads, where reading a token's ids first costs no latency that anybody waits
-// for: rows of tokens without local pairs, a third of all on eight GPUs at top 8, are not read.
-template <class Meanwhile>
-__device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int block, int blocks,
-                                                    const Meanwhile& meanwhile) {
+// The same for large loads, piece by piece: a warp asks for the key of a piece two ahead and, if
+// anybody wants the token, for its columns one ahead.  key_of(piece) is a word a lane,
+// wanted(piece, key) bits that all lanes know, row_of(piece, key, bit) where a copy of the row
+// goes.
+template <class KeyOf, class Wanted, class RowOf, class Meanwhile>
+__device__ __forceinline__ void quantise_pieces(const PrepareArgs& a, int block, int blocks,
+                                                const KeyOf& key_of, const Wanted& wanted,
+                                                const RowOf& row_of, const Meanwhile& meanwhile) {
   const int lane = threadIdx.x % 32;
-  // Asked for two pieces ahead, so that the rows can be asked for one ahead.
-  const auto id_of = [&](const RowPiece& p) {
-    return a.ids && p.token < a.tokens && lane < a.top_k
-               ? load_cg(a.ids + static_cast<long long>(p.token) * a.top_k + lane)
-               : -1;
-  };
-  const auto is_wanted = [&](const RowPiece& p, int id) {
-    PairCounts counted_elsewhere;
-    const bool local = !a.ids || local_expert_of(a, id, counted_elsewhere) >= 0;
-    return __ballot_sync(~0u, local) && p.token < a.tokens;
-  };
-  const auto load = [&](const RowPiece& p, bool wanted, int4(&row)[kPieceHalves]) {
+  const auto load = [&](const RowPiece& p, unsigned copies, int4(&row)[kPieceHalves]) {
     const unsigned short* from = a.hidden + static_cast<long long>(p.token) * a.hidden_size;
 #pragma unroll
     for (int h = 0; h < kPieceHalves; ++h)
-      row[h] = wanted && p.column(h) < a.hidden_size
+      row[h] = copies && p.column(h) < a.hidden_size
                    ? load_cg(reinterpret_cast<const int4*>(from + p.column(h)))
                    : int4{};
   };
   RowPiece now(a.hidden_size, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps),
       then = now.next();
   int4 row[kPieceHalves];
-  int id = id_of(now), next_id = id_of(then);
-  bool wanted = is_wanted(now, id);
-  load(now, wanted, row);
+  int key = key_of(now), next_key = key_of(then);
+  unsigned copies = wanted(now, key);
+  load(now, copies, row);
   meanwhile();
   while (now.token < a.tokens) {
-    const bool next_wanted = is_wanted(then, next_id);
+    const unsigned next_copies = wanted(then, next_key);
     const RowPiece later = then.next();
-    next_id = id_of(later);
+    const int later_key = key_of(later);
     int4 next[kPieceHalves];
-    load(then, next_wanted, next);
-    const long long begin = static_cast<long long>(now.token) * a.hidden_size;
+    load(then, next_copies, next);
+    if (copies) {
+      QuantisedEight q[kPieceHalves];
+#pragma unroll
+      for (int h = 0; h < kPieceHalves; ++h) q[h] = quantise_eight(row[h]);
+      for (unsigned left = copies; left; left &= left - 1) {
+        const long long begin =
+            static_cast<long long>(row_of(now, key, __ffs(left) - 1)) * a.hidden_size;
+#pragma unroll
+        for (int h = 0; h < kPieceHalves; ++h) {
+          const long long at = begin + now.column(h);
+          const bool inside = now.column(h) < a.hidden_size;
+          if (inside) *reinterpret_cast<uint2*>(a.rows_q + at) = q[h].codes;
+          if (inside && lane % 16 == 0) a.rows_scale[at / kScaleGroup] = q[h].scale;
+        }
+      }
+    }
 #pragma unroll
     for (int h = 0; h < kPieceHalves; ++h) {
-      const long long at = begin + now.column(h);
-      const bool inside = now.column(h) < a.hidden_size;
-      if (wanted) {  // the same in the whole warp
-        const QuantisedEight q = quantise_eight(row[h]);
-        if (inside) *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
-        if (inside && lane % 16 == 0) a.rows_scale[at / kScaleGroup] = q.scale;
-      }
-      if (inside && a.output) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
+      const long long at = static_cast<long long>(now.token) * a.hidden_size + now.column(h);
+      if (now.column(h) < a.hidden_size && a.output)
+        *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
       row[h] = next[h];
     }
-    wanted = next_wanted;
+    copies = next_copies, key = next_key, next_key = later_key;
     now = then, then = later;
   }
 }
 
-// What the blocks beside the `selecting` ones do, once the router's kernel is complete.
+// Reading a token's ids first costs no latency that anybody waits for: rows of tokens without local
+// pairs, a third of all on eight GPUs at top 8, are not read.
+template <class Meanwhile>
+__device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int block, int blocks,
+                                                    const Meanwhile& meanwhile) {
+  const int lane = threadIdx.x % 32;
+  quantise_pieces(
+      a, block, blocks,
+      [&](const RowPiece& p) {
+        return a.ids && p.token < a.tokens && lane < a.top_k
+                   ? load_cg(a.ids + static_cast<long long>(p.token) * a.top_k + lane)
+                   : -1;
+      },
+      [&](const RowPiece& p, int id) {
+        PairCounts counted_elsewhere;
+        const bool local = !a.ids || local_expert_of(a, id, counted_elsewhere) >= 0;
+        return __ballot_sync(~0u, local) && p.token < a.tokens ? 1u : 0u;
+      },
+      [](const RowPiece& p, int, int) { return p.token; }, meanwhile);
+}
+
+// A row for each local pair, where the grouping says.
+template <class Meanwhile>
+__device__ __forceinline__ void quantise_pairs(const PrepareArgs& a, int block, int blocks,
+                                               const Meanwhile& meanwhile) {
+  const int lane = threadIdx.x % 32;
+  quantise_pieces(
+      a, block, blocks,
+      [&](const RowPiece& p) {
+        return p.token < a.tokens && lane < a.top_k
+                   ? load_cg(a.position + static_cast<long long>(p.token) * a.top_k + lane)
+                   : -1;
+      },
+      [](const RowPiece&, int row) { return __ballot_sync(~0u, row >= 0); },
+      [](const RowPiece&, int row, int pair) { return __shfl_sync(~0u, row, pair); }, meanwhile);
+}
+
+// What the blocks beside the `selecting` ones do, once the router's kernel is complete; or a launch
+// of its own, behind the grouping.
 template <bool kLarge>
 __device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int selecting,
                                                      int* shared) {
@@ -109,7 +149,9 @@ __device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int s
   const auto inspect = [&] {
     inspect_tokens(a, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps);
   };
-  if (!a.hidden || a.slots)
+  if (kLarge && a.row_a_pair)
+    quantise_pairs(a, block, blocks, inspect);
+  else if (!a.hidden || a.slots)
     take_arrived_rows(a, block, blocks, shared, inspect);
   else if constexpr (kLarge)
     quantise_local_rows(a, block, blocks, inspect);
@@ -142,6 +184,14 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
     ramp::wait_for_dependencies();
     ramp::quantise_and_inspect<true>(a, ramp::kBlocksOfCluster, prepare_shared);
   }
+}
+
+// Behind the grouping, where each pair gets a row.
+extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prepare_pairs(
+    const __grid_constant__ ramp::PrepareArgs a) {
+  ramp::launch_dependents();
+  ramp::wait_for_dependencies();
+  ramp::quantise_and_inspect<true>(a, 0, nullptr);
 }
 
 // Behind `ffn`, in `ordered` mode.

@@ -17,6 +17,7 @@ constexpr const char* kKernelName = "ramp_prepare";
 constexpr const char* kClusterName = "ramp_prepare_cluster";
 constexpr const char* kCountName = "ramp_prepare_count";
 constexpr const char* kGroupName = "ramp_prepare_group";
+constexpr const char* kPairsName = "ramp_prepare_pairs";
 constexpr const char* kCombineName = "ramp_combine";
 constexpr int kElementsOfBlock = 8192;  // 1,024 threads, 8 columns each
 constexpr int kRegisters = 64;          // 1,024 threads of an SM's 65,536
@@ -53,7 +54,7 @@ int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting) {
 
 int prepare_blocks(const PrepareArgs& args, int sms, Selecting selecting) {
   const bool rows = args.hidden || args.scales || args.output;
-  if (args.ready_counts && !rows) return selecting.blocks;
+  if (args.row_a_pair || (args.ready_counts && !rows)) return selecting.blocks;
   const int expected = args.ready_counts && args.expected_rows > 0
                            ? std::min(args.expected_rows, args.tokens)
                            : args.tokens;
@@ -61,7 +62,7 @@ int prepare_blocks(const PrepareArgs& args, int sms, Selecting selecting) {
 }
 
 void require_clean_prepare(const gpu::Cubin& cubin) {
-  for (const char* kernel : {kKernelName, kClusterName, kCountName, kGroupName})
+  for (const char* kernel : {kKernelName, kClusterName, kCountName, kGroupName, kPairsName})
     require_clean(cubin, "prepare", kernel, kRegisters);
   require_clean(cubin, "prepare", kCombineName, kCombineRegisters);
 }
@@ -79,6 +80,7 @@ PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
       cluster_(module_.kernel(kClusterName)),
       count_(module_.kernel(kCountName)),
       group_(module_.kernel(kGroupName)),
+      pairs_(module_.kernel(kPairsName)),
       combine_(module_.kernel(kCombineName)) {
   const gpu::Module::Symbol said = module_.symbol(kLaunchName);
   std::array<int, 2 + kMaxMenu> launch{};
@@ -119,6 +121,12 @@ void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stre
     case SelectBy::kRuns:
       if (!ready) count_(config_of(selecting.blocks), args);
       group_(last, args);
+  }
+  if (args.row_a_pair) {
+    gpu::LaunchConfig rows =
+        config_of(prepare_blocks(args.tokens, args.hidden_size, sms, {SelectBy::kBlock, 0}));
+    rows.smem = 0;
+    pairs_(rows, args);
   }
 }
 

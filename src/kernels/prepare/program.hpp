@@ -24,7 +24,8 @@ void require_clean_prepare(const gpu::Cubin& cubin);
 // Blocks of the launch that quantises: some that select, the others quantise 8,192 elements each
 // or share them; whole clusters where a cluster selects.
 int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting);
-// The same of one call: only those that select, where the others would have nothing to do.
+// The same of one call: only those that select, where the others would have nothing to do or come
+// in a launch behind.
 int prepare_blocks(const PrepareArgs& args, int sms, Selecting selecting);
 // Blocks of `combine`: a warp takes 512 columns of a token at a time.
 int combine_blocks(int tokens, int hidden, int sms);
@@ -42,6 +43,7 @@ class PrepareProgram {
   gpu::Module module_;
   gpu::Kernel kernel_, cluster_;  // all of it, where one block or one cluster selects
   gpu::Kernel count_, group_;     // the others
+  gpu::Kernel pairs_;             // behind either, where each pair gets a row
   gpu::Kernel combine_;
 };
 

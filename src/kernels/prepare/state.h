@@ -43,6 +43,7 @@ struct LayerState {
   int tiles;           // in the list
   int claim;           // next item, counted up by the blocks
   int rows;            // token-expert pairs of this GPU
+  int cleared;         // pieces of the output that `ffn` has cleared, in topology F3
   unsigned passes;     // calls
   unsigned foreign;    // pairs of other GPUs
   unsigned padded;     // ids of -1
@@ -78,8 +79,10 @@ struct PrepareArgs {
   int owned_experts;
   int forced;  // an entry, or -1 to choose
   Menu menu;
-  unsigned char* rows_q;   // [tokens, hidden] e4m3; of tokens without local pairs: maybe not
-  float* rows_scale;       // [tokens, hidden / 128]
+  int row_a_pair;          // rows are written in the order grouped by expert, behind the grouping
+  unsigned char* rows_q;   // [tokens, hidden] e4m3; of tokens without local pairs: maybe not; with
+                           // row_a_pair [pairs, hidden]
+  float* rows_scale;       // [the same, hidden / 128]
   unsigned short* output;  // [tokens, hidden] bf16, zeroed here; null: others will write it whole
   LayerState* state;
   int* counts;    // [local_experts] n_e
@@ -87,7 +90,7 @@ struct PrepareArgs {
   Row* head;      // [local_experts, kHeadRows] the first of each expert
   Tile* tile;     // [tiles]
   int* ready;     // [tiles] cleared where the entry has two phases
-  int* position;  // [tokens, top_k] a pair's row, or -1, for `combine`; null in `fast` mode
+  int* position;  // [tokens, top_k] a pair's row, or -1; null where nobody asks
   // Of large loads, from the count to the group kernel (spread.cuh).
   int* run_counts;  // [runs, local_experts]
   int* places;      // [tokens, top_k] expert and rank inside the run
@@ -97,6 +100,11 @@ struct FfnArgs {
   const unsigned char* rows_q;
   const float* rows_scale;
   unsigned short* output;
+  int clear;         // in topology F3: 16-byte words of the output that are cleared before anything
+                     // is added into it; 0: nothing is added
+  int rows_grouped;  // in topology F3: rows_q and rows_scale are in the order grouped by expert,
+                     // else by token
+  int most_rows;     // that rows_q, if grouped, and middle_q have room for
   const float* scale13;  // [local_experts, 2 * h / 128, d / 128]
   const float* scale2;   // [local_experts, d / 128, h / 128]
   LayerState* state;

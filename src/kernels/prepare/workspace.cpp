@@ -29,18 +29,18 @@ Workspace workspace_layout(const LocalShape& shape, int tokens, WorkspaceParts p
   const std::size_t several = !parts.grouped && selecting.by == SelectBy::kRuns ? 1 : 0;
   w.run_counts = place(several * runs * experts * sizeof(int));
   w.places = place(several * pairs * sizeof(int));
-  if (parts.rows_scale) w.rows_scale = place(all_tokens * (hidden / kScaleGroup) * sizeof(float));
-  if (parts.rows_q) w.rows_q = place(all_tokens * hidden);
+  const std::size_t rows = parts.row_a_pair ? pairs : all_tokens;
+  if (parts.rows_scale) w.rows_scale = place(rows * (hidden / kScaleGroup) * sizeof(float));
+  if (parts.rows_q) w.rows_q = place(rows * hidden);
   if (parts.middle) {
     const std::size_t h = shape.intermediate;
     w.ready = place((pairs + experts) * sizeof(int));
     w.middle_scale = place(pairs * (h / kScaleGroup) * sizeof(float));
     w.middle_q = place(pairs * h);
   }
-  if (parts.slots && !parts.grouped) {
-    w.position = place(pairs * sizeof(int));
-    w.slots = place(pairs * hidden * 2);
-  }
+  const bool slots = parts.slots && !parts.grouped;
+  if (slots || parts.row_a_pair) w.position = place(pairs * sizeof(int));
+  if (slots) w.slots = place(pairs * hidden * 2);
   w.bytes = end;
   return w;
 }

@@ -25,14 +25,15 @@ struct Workspace {
   std::size_t ready;         // int [pairs + experts]; these three only with middle rows
   std::size_t middle_scale;  // float [pairs, h / 128]
   std::size_t middle_q;      // e4m3 [pairs, h]
-  std::size_t position;      // int [pairs]; these two only with slots
-  std::size_t slots;         // bf16 [pairs, hidden]
+  std::size_t position;      // int [pairs]; with slots, or a row a pair
+  std::size_t slots;         // bf16 [pairs, hidden]; only with slots
   std::size_t bytes;         // of all
 };
 
 struct WorkspaceParts {
-  bool middle = false;  // rows between the projections stand in memory (topology F3)
-  bool slots = false;   // so do those behind the second one (`ordered` mode)
+  bool middle = false;      // rows between the projections stand in memory (topology F3)
+  bool slots = false;       // so do those behind the second one (`ordered` mode)
+  bool row_a_pair = false;  // rows_q and rows_scale have one for each pair, instead of each token
   // Of a call whose rows come otherwise than as bf16 in the tokens' order:
   bool grouped = false;    // by expert: a pair each, whose result has a place of its own
   bool rows_q = true;      // to be quantised

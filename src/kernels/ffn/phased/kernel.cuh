@@ -6,6 +6,9 @@
 // rows go to slots, which `combine` sums in a fixed order.  For loads of many rows an expert, where
 // F1's additions (one a slice of h) would take longer than the products.
 //
+// The output is cleared here as well, a piece with every up item, by warps that have little to do
+// then: before this launch it would cost the time it takes.
+//
 // A counter a row tile says how many warpgroups have written their part of its middle rows; whoever
 // gathers rows of a down item waits for all of them.  Items are claimed in order, all up items
 // before all down items, so what is waited for is being worked on: nobody waits in a circle.
@@ -33,10 +36,11 @@ __device__ __forceinline__ void with_phased_entry(int choice, const F& f) {
 
 template <auto& kMenu, int kEntries>
 __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w13,
-                                           const TensorMap* w2) {
+                                           const TensorMap* w2, const TensorMap* rows,
+                                           const TensorMap* middle) {
   extern __shared__ char dynamic_shared[];
   if (!a.slots) launch_dependents();
-  const FfnMaps maps{w13, w2};
+  const PhasedMaps maps{w13, w2, rows, middle};
 
   PhasedShared s;
   s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
@@ -77,7 +81,7 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
       if (threadIdx.x == 0)
         phased_schedule<E>(s, a, maps, start);
       else if (threadIdx.x >= 32)
-        phased_gather<E>(s, a);
+        phased_gather<E>(s, a, maps);
     });
   } else {
     take_registers<kPhasedConsumerRegisters>();

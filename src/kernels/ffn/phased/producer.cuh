@@ -30,7 +30,7 @@ __device__ __forceinline__ PhasedStart phased_start(const FfnArgs& a) {
 }
 
 // Unit k of an item's weights.
-__device__ __forceinline__ void phased_load(const PhasedShared& s, const FfnMaps& maps, int slot,
+__device__ __forceinline__ void phased_load(const PhasedShared& s, const PhasedMaps& maps, int slot,
                                             int down, int expert, int column, int k, u64 policy) {
   const u32 full = s.full(slot), to = s.ring + slot * kFfnUnitBytes;
   mbarrier_arrive_expect(full, kFfnUnitBytes);
@@ -41,7 +41,7 @@ __device__ __forceinline__ void phased_load(const PhasedShared& s, const FfnMaps
 }
 // The same in a cluster, whose maps bring half a unit: gate or up rows, or 128 output columns.
 // Both halves, or, where the other block reads the same, one of them for both.
-__device__ __forceinline__ void phased_load_halves(const PhasedShared& s, const FfnMaps& maps,
+__device__ __forceinline__ void phased_load_halves(const PhasedShared& s, const PhasedMaps& maps,
                                                    int slot, const PhasedItem& it, int k,
                                                    u64 policy) {
   const u32 full = s.full(slot);
@@ -65,7 +65,7 @@ __device__ __forceinline__ void phased_load_halves(const PhasedShared& s, const 
 // Units [from, to) of it, all but the first kFfnAtOnce at a pace that the memory can hold, so that
 // no queue stands before the few words that the routing is made of.
 __device__ __forceinline__ void phased_prefill(const PhasedShared& s, const FfnArgs& a,
-                                               const FfnMaps& maps, const PhasedStart& start,
+                                               const PhasedMaps& maps, const PhasedStart& start,
                                                int from, int to) {
   u64 next = global_ns() + a.pace_ns;
 #pragma unroll 1
@@ -77,13 +77,27 @@ __device__ __forceinline__ void phased_prefill(const PhasedShared& s, const FfnA
   }
 }
 
+// Indices of up items, those without rows among them.  A load without any row has as many as
+// blocks, because there is an output to be cleared.
+template <class E>
+__device__ __forceinline__ int up_indices(const FfnArgs& a, int tiles) {
+  const int columns = a.intermediate / kScaleGroup;
+  return tiles > 0 ? tiles * (E::kSplit > 1 ? round_up(columns, 2) : columns) : gridDim.x;
+}
+
+// Nothing but units to go through.
+__device__ __forceinline__ PhasedItem no_rows(int units) {
+  return {0, 0, 0, 0, 0, 0, 0, units, -1, -1};
+}
+
 // Item `index`: those of the up projection first, so that a block which waits for another's result
 // waits for an item that somebody works on already.
 template <class E>
 __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, int index) {
   const int up_columns = a.intermediate / kScaleGroup,
-            down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = tiles * up_columns;
-  if (index >= up_items + tiles * down_columns) return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0};
+            down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = up_indices<E>(a, tiles);
+  if (index >= up_items + tiles * down_columns) return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0, -1, -1};
+  if (tiles == 0) return no_rows(0);
   const int down = index >= up_items, columns = down ? down_columns : up_columns;
   index -= down ? up_items : 0;
   int tile = index / columns, column = index % columns;
@@ -101,7 +115,9 @@ __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, i
           t.y,
           tile,
           t.x & kTileShares ? kWeightsAgain : 0,
-          (down ? a.intermediate : a.hidden) / kScaleGroup};
+          (down ? a.intermediate : a.hidden) / kScaleGroup,
+          -1,
+          -1};
 }
 
 // The same in a cluster, whose blocks take items 2n and 2n + 1: two row tiles of an expert times
@@ -109,12 +125,13 @@ __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, i
 // columns.  So that every expert begins with an even index, the columns are rounded up to an even
 // number; the block that gets one too many goes through its units without rows, because the
 // cluster's rings move together.
+template <class E>
 __device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, int tiles, int index) {
   const int up_columns = a.intermediate / kScaleGroup,
-            down_columns = ceil_div(a.hidden, kFfnUnitCols),
-            up_items = tiles * round_up(up_columns, 2);
+            down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = up_indices<E>(a, tiles);
   if (index >= up_items + tiles * round_up(down_columns, 2))
-    return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0};
+    return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0, -1, -1};
+  if (tiles == 0) return no_rows(0);
   const int down = index >= up_items, columns = down ? down_columns : up_columns,
             places = round_up(columns, 2), units = (down ? a.intermediate : a.hidden) / kScaleGroup;
   index -= down ? up_items : 0;
@@ -124,18 +141,18 @@ __device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, int tiles, i
   if (column < 0) {
     tile = t.z + at % paired, column = at / paired;
     weights = kWeightsHalf | (t.w > 2 ? kWeightsAgain : 0);
-    if (column >= columns) return {0, 0, 0, 0, 0, 0, 0, 1};  // neither block has anything
+    if (column >= columns) return no_rows(1);  // neither block has anything
   } else if (column >= columns) {
-    return {0, 0, 0, 0, 0, 0, 0, units};
+    return no_rows(units);
   }
   t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
-  return {down, t.x & 0xffff, column, t.x >> 16 & 0xff, t.y, tile, weights, units};
+  return {down, t.x & 0xffff, column, t.x >> 16 & 0xff, t.y, tile, weights, units, -1, -1};
 }
 
 // By one thread.
 template <class E>
 __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const FfnArgs& a,
-                                                const FfnMaps& maps, const PhasedStart& start) {
+                                                const PhasedMaps& maps, const PhasedStart& start) {
   const int tiles = load_cg(&a.state->tiles);
   // Weights that one row tile reads leave the L2 first; those that several read stay for them.
   const u64 once = policy_evict_first(), again = policy_evict_normal();
@@ -167,9 +184,10 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
       mbarrier_wait_cluster(s.claim(mail.slot), mail.phase);
       next = *s.word(s.claimed(mail.slot));
       mail.next();
-      return paired_item(a, tiles, next * E::kSplit + static_cast<int>(s.rank));
+      return paired_item<E>(a, tiles, next * E::kSplit + static_cast<int>(s.rank));
     }
   };
+  const int pieces = up_indices<E>(a, tiles);  // of the output: one to be cleared with each
   if constexpr (E::kSplit > 1) claim();
   int requested = start.units;  // of the item, already
 #pragma unroll 1
@@ -177,11 +195,21 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
     PhasedItem it = next_item();
     const bool dropped = requested > 0 && !(it.rows > 0 && it.down == start.down &&
                                             it.expert == start.expert && it.column == start.column);
+    const int index = E::kSplit == 1 ? next : next * E::kSplit + static_cast<int>(s.rank);
     if (dropped) {
-      it = {0, 0, 0, 0, 0, 0, 0, requested};
-    } else if (E::kSplit == 1 && it.rows == 0) {  // the owned tile of an expert without rows
-      claim();
-      continue;
+      it = no_rows(requested);
+    } else {
+      if (E::kSplit == 1 && it.rows == 0) {  // the owned tile of an expert without rows
+        if (index >= pieces || a.clear == 0) {
+          claim();
+          continue;
+        }
+        it = no_rows(0);
+      }
+      if (index < pieces && a.clear > 0) {
+        it.clear_from = static_cast<int>(static_cast<long long>(a.clear) * index / pieces);
+        it.clear_to = static_cast<int>(static_cast<long long>(a.clear) * (index + 1) / pieces);
+      }
     }
     mbarrier_wait(s.item_empty(item.slot), item.phase);
     *E::head(s, item.slot) = it;
@@ -189,6 +217,7 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
     if (it.rows == kNoMoreItems) break;
     item.next();
     const int claim_at = dropped ? it.units : max(0, it.units - 2);  // late, but in time
+    if (!dropped && it.units == 0) claim();
     const u64 policy = it.weights & kWeightsAgain ? again : once;
 #pragma unroll 1
     for (int k = 0; k < it.units; ++k, unit.next()) {
@@ -207,9 +236,12 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
 }
 
 // By the 96 threads behind the first warp: all bring rows and their scales, the last two also the
-// weights' two scales of a unit.
+// weights' two scales of a unit.  Rows that stand together (those between the projections, and
+// grouped ones) the copy engine brings, asked by the first: copies of 16 bytes a thread cost an
+// eighth of a full tile's time.  Behind an up item they clear their piece of the output.
 template <class E>
-__device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnArgs& a) {
+__device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnArgs& a,
+                                              const PhasedMaps& maps) {
   const int thread = threadIdx.x - 32;
   // A row of a unit is 8 chunks of 16 bytes; this thread brings the same one of every kStep-th row.
   // Their places repeat after two of them, but for the rows' own distance.
@@ -224,6 +256,7 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
   const int scale = thread - (kFfnGatherThreads - 2);  // of the weights, or negative
   RingCursor unit{E::config.stages}, item{kFfnItemSlots};
   unit.phase = 1;
+  bool cleared = a.clear == 0;  // the whole output
 
 #pragma unroll 1
   for (;; item.next()) {
@@ -235,20 +268,23 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
       *reinterpret_cast<int2*>(rows + r) =
           load_cg(reinterpret_cast<const int2*>(a.rows + it.row0 + r));
     const int all_up = kFfnConsumers * h_blocks;  // arrivals of the tile's up items
-    if (it.down && thread == 0) wait_at_least(a.ready + it.tile, all_up);
+    if (it.down && thread == 0) {
+      wait_at_least(a.ready + it.tile, all_up);
+      if (!cleared) wait_at_least(&a.state->cleared, up_indices<E>(a, load_cg(&a.state->tiles)));
+      cleared = true;
+      fence_proxy_async_global();
+    }
     named_barrier(kGatherers, kFfnGatherThreads);
     if (thread % 32 == 0) mbarrier_arrive(s.rows_full(item.slot));
 
     const int blocks = it.down ? h_blocks : d_blocks;
-    const unsigned char* from = (it.down ? a.middle_q : a.rows_q) + chunk * 16;
+    const bool together = it.down || a.rows_grouped;
     const float* row_scales = it.down ? a.middle_scale : a.rows_scale;
     // What a unit needs stands ready: where rows begin, in blocks of 128 columns.
     const auto block_at = [&](int r) -> u32 {
-      return r < it.rows ? (it.down ? it.row0 + r : rows[r].token) * blocks : 0;
+      return r < it.rows ? (together ? it.row0 + r : rows[r].token) * blocks : 0;
     };
-    u32 row_at[kMine], scale_at[kScales];
-#pragma unroll
-    for (int i = 0; i < kMine; ++i) row_at[i] = block_at(first_row + i * kStep);
+    u32 scale_at[kScales];
 #pragma unroll
     for (int i = 0; i < kScales; ++i) scale_at[i] = block_at(thread + i * kFfnGatherThreads);
     // Gate and up of a 128-block of h, or two 128-blocks of the output; the last may be missing.
@@ -260,29 +296,54 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
                    weight_block) *
                       blocks
             : nullptr;
+    const auto each_unit = [&](const auto& bring_rows) {
 #pragma unroll 1
-    for (int k = 0; k < it.units; ++k, unit.next()) {
-      mbarrier_wait(s.empty(unit.slot), unit.phase);
-      const u32 to = E::tokens(s, unit.slot);
+      for (int k = 0; k < it.units; ++k, unit.next()) {
+        mbarrier_wait(s.empty(unit.slot), unit.phase);
+        bring_rows(k, E::tokens(s, unit.slot));
 #pragma unroll
-      for (int i = 0; i < kMine; ++i)
-        if (first_row + i * kStep < it.rows)
-          copy_async_16(to + place[i % 2] + i * kStep * kScaleGroup,
-                        from + static_cast<u64>(row_at[i] + k) * kScaleGroup);
-#pragma unroll
-      for (int i = 0; i < kScales; ++i) {
-        const int r = thread + i * kFfnGatherThreads;
-        if (r < it.rows)
-          copy_async_4(s.ring + E::row_scales_at(unit.slot) + r * 4, row_scales + scale_at[i] + k);
+        for (int i = 0; i < kScales; ++i) {
+          const int r = thread + i * kFfnGatherThreads;
+          if (r < it.rows)
+            copy_async_4(s.ring + E::row_scales_at(unit.slot) + r * 4,
+                         row_scales + scale_at[i] + k);
+        }
+        if (weight_scale)
+          copy_async_4(s.ring + E::weight_scales_at(unit.slot) + scale * 4, weight_scale + k);
+        copy_async_arrive(s.full(unit.slot));
       }
-      if (weight_scale)
-        copy_async_4(s.ring + E::weight_scales_at(unit.slot) + scale * 4, weight_scale + k);
-      copy_async_arrive(s.full(unit.slot));
+    };
+    if (together) {
+      each_unit([&](int k, u32 to) {
+        if (thread > 0) return;
+        mbarrier_expect(s.full(unit.slot), round_up(it.rows, kPhasedBoxRows) * kScaleGroup);
+#pragma unroll 1
+        for (int r = 0; r < it.rows; r += kPhasedBoxRows)
+          tma_load_2d(to + r * kScaleGroup, it.down ? maps.middle : maps.rows, s.full(unit.slot),
+                      k * kScaleGroup, it.row0 + r);
+      });
+    } else {
+      u32 row_at[kMine];
+#pragma unroll
+      for (int i = 0; i < kMine; ++i) row_at[i] = block_at(first_row + i * kStep);
+      each_unit([&](int k, u32 to) {
+#pragma unroll
+        for (int i = 0; i < kMine; ++i)
+          if (first_row + i * kStep < it.rows)
+            copy_async_16(to + place[i % 2] + i * kStep * kScaleGroup,
+                          a.rows_q + chunk * 16 + static_cast<u64>(row_at[i] + k) * kScaleGroup);
+      });
     }
     // The last who waited for a tile leaves its counter as it was, for a launch on the same list.
     if (it.down && thread == 0 &&
         atomicAdd(a.ready + it.tile, 1) == all_up + ceil_div(a.hidden, kFfnUnitCols) - 1)
       a.ready[it.tile] = 0;
+    if (it.clear_from >= 0) {
+      for (int i = it.clear_from + thread; i < it.clear_to; i += kFfnGatherThreads)
+        reinterpret_cast<uint4*>(a.output)[i] = uint4{0, 0, 0, 0};
+      named_barrier(kGatherers, kFfnGatherThreads);
+      if (thread == 0) add_release(&a.state->cleared, 1);
+    }
     __syncwarp();
     if (thread % 32 == 0) mbarrier_arrive(s.item_empty(item.slot));
   }

@@ -41,6 +41,7 @@ inline void mbarrier_init(u32 bar, int arrivals) { emulator::barrier_init(bar, a
 inline void fence_mbarrier_init() {}
 inline void mbarrier_arrive(u32 bar) { emulator::barrier_arrive(bar, 0); }
 inline void mbarrier_arrive_expect(u32 bar, int bytes) { emulator::barrier_arrive(bar, bytes); }
+inline void mbarrier_expect(u32 bar, int bytes) { emulator::barrier_expect(bar, bytes); }
 inline void mbarrier_wait(u32 bar, u32 parity) { emulator::barrier_wait(bar, parity); }
 inline void mbarrier_wait_cluster(u32 bar, u32 parity) { emulator::barrier_wait(bar, parity); }
 
@@ -82,6 +83,9 @@ inline void tma_load(u32 to, const void* map, u32 bar, const std::array<int, 4>&
               std::memset(chunk, 0, 16);
           }
   });
+}
+inline void tma_load_2d(u32 to, const void* map, u32 bar, int c0, int c1) {
+  tma_load(to, map, bar, {c0, c1, 0, 0});
 }
 inline void tma_load_3d(u32 to, const void* map, u32 bar, int c0, int c1, int c2, u64) {
   tma_load(to, map, bar, {c0, c1, c2, 0});
@@ -129,6 +133,7 @@ inline void bulk_commit() { emulator::reductions_commit(); }
 inline void bulk_wait_read() { emulator::reductions_wait(false); }
 inline void bulk_wait() { emulator::reductions_wait(true); }
 inline void fence_proxy_async() {}
+inline void fence_proxy_async_global() {}
 
 inline void store_shared_4(u32 to, u32 v) { std::memcpy(emulator::shared_pointer(to, 4), &v, 4); }
 inline void store_shared_2(u32 to, u16 v) { std::memcpy(emulator::shared_pointer(to, 2), &v, 2); }
