@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -16,11 +17,13 @@
 #include "base/build.hpp"
 #include "base/error.hpp"
 #include "base/whole_file.hpp"
+#include "choice/plan.hpp"
 #include "cli/gpu_options.hpp"
 #include "cli/progress.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
 #include "kernels/ffn/space.hpp"
+#include "runtime/soak.hpp"
 
 namespace ramp::cli {
 namespace {
@@ -32,7 +35,8 @@ struct Options {
   std::string family;
   bool all = false, list = false, small = false, no_menus = false, as_json = false;
   std::string file;
-  int seeds = 1;
+  int seeds = 1, soak = 0;
+  std::string plan;
   std::uint64_t seed = 1;
   int device = 0;
 };
@@ -84,10 +88,32 @@ struct Verdict {
   std::string text() const { return is_refused ? "refused" : wrong > 0 ? "WRONG" : "right"; }
 };
 
+void require_soak_alone(const Options& o) {
+  const std::pair<const char*, bool> others[] = {
+      {"--all", o.all},     {"--configs", !o.configs.empty()}, {"--family", !o.family.empty()},
+      {"--small", o.small}, {"--seeds", o.seeds != 1},         {"--no-menus", o.no_menus}};
+  for (const auto& [flag, given] : others)
+    if (given)
+      throw Error(fmt::format("--soak and {}", flag), "both", "one of them",
+                  "a soak runs the default menu, or that of --plan");
+  if (!o.plan.empty() && !o.shape.empty())
+    throw Error("--plan and --shape", "both", "one of them", "the plan says the shape");
+}
+
+std::vector<SoakLayer> soak_layers(const Options& o, const gpu::DeviceInfo& device) {
+  if (!o.plan.empty()) return {plan_soak(read_plan(o.plan), device)};
+  return default_soak(
+      device, o.shape.empty() ? soak_setting() : soak_setting(shape_of_text("--shape", o.shape)));
+}
+
 json number(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
 
 void run(const Options& options) {
   if (options.list) return print_list(configs_of(options), options.as_json);
+  if (options.soak > 0) require_soak_alone(options);
+  if (options.soak == 0 && !options.plan.empty())
+    throw Error("--plan", options.plan, "nothing without --soak",
+                "`ramp check` runs configurations, not plans");
   CheckOptions check;
   check.configs = configs_of(options);
   if (!options.shape.empty()) {
@@ -104,12 +130,17 @@ void run(const Options& options) {
   std::map<std::string, Verdict> verdicts;
   std::vector<std::string> order;
   int wrong = 0, refused = 0;
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   const auto finish = [&] {
-    const json document = {{"gpu", gpu.context.info().name},
-                           {"commit", build_commit()},
-                           {"date", today()},
-                           {"seeds", options.seeds},
-                           {"records", records}};
+    json document = {{"gpu", gpu.context.info().name},
+                     {"commit", build_commit()},
+                     {"date", today()},
+                     {"seeds", options.seeds},
+                     {"records", records}};
+    if (options.soak > 0)
+      document["soak"] = {{"replays", options.soak}, {"seed", options.seed}, {"seconds", spent()}};
     if (!options.file.empty()) write_whole_file(options.file, document.dump(1) + "\n");
     if (options.as_json) fmt::print("{}\n", document.dump());
   };
@@ -136,23 +167,36 @@ void run(const Options& options) {
     if (!r.detail.empty()) row["detail"] = r.detail;
     records.push_back(std::move(row));
   };
-  try {
-    run_check(gpu.context, *gpu.cache, check, events);
-  } catch (const Hung& e) {
+  const auto stop_at = [&](const Error& e) {
     bar.reset();
+    events.record({.config = current, .test = "the end", .ok = false, .detail = e.what()});
     finish();
+  };
+  events.hung = [&](const Hung& e) {
+    stop_at(e);
     fmt::print(stderr, "ramp: {}: {}\n", current, e.what());
     std::fflush(nullptr);
     std::_Exit(1);  // destructors would wait for the GPU
+  };
+  try {
+    if (options.soak > 0)
+      run_soak(gpu.context, *gpu.cache, soak_layers(options, gpu.context.info()),
+               {options.soak, options.seed}, events);
+    else
+      run_check(gpu.context, *gpu.cache, check, events);
+  } catch (const Hung& e) {
+    events.hung(e);
   } catch (const gpu::CudaError& e) {
-    bar.reset();
-    finish();
+    stop_at(e);
     fmt::print(stderr, "ramp: {}: {}; next: check the others with --configs\n", current, e.what());
     std::fflush(nullptr);
     std::_Exit(1);
   }
   bar.reset();
   finish();
+  if (options.soak > 0 && !options.as_json)
+    fmt::print("{} replays of each captured layer, seed {}, {:.1f} s\n", options.soak, options.seed,
+               spent());
   if (!options.as_json) {
     Table table(
         {"<configuration", "cases", "worst error", "allowed", "<verdict", "<first thing wrong"});
@@ -191,6 +235,12 @@ void add_check(CLI::App& app) {
   verb->add_flag("--small", options->small,
                  "one little case a configuration, for compute-sanitizer");
   verb->add_flag("--no-menus", options->no_menus, "leave out the polymorphic menus");
+  verb->add_option("--soak", options->soak,
+                   "instead: so many replays (10,000) of captured layers over random loads")
+      ->check(CLI::Range(1, 100'000'000))
+      ->expected(0, 1)
+      ->default_str(std::to_string(kSoakReplays));
+  verb->add_option("--plan", options->plan, "soak the menus of a plan, in its mode");
   verb->add_flag("--list", options->list, "print the labels and stop");
   verb->add_flag("--json", options->as_json, "every case, for machines");
   verb->add_option("-o,--output", options->file, "write the same to a file");
@@ -201,7 +251,9 @@ void add_check(CLI::App& app) {
       "Examples:\n"
       "  ramp check                                   all configurations, under a minute\n"
       "  ramp check --configs f1-r8-c256-s6-w2-static --shape 8,2048,1024,8\n"
-      "  compute-sanitizer ramp check --small         memory errors");
+      "  compute-sanitizer ramp check --small         memory errors\n"
+      "  ramp check --soak                            rare faults: a wrong replay is named by seed "
+      "and number");
   verb->callback([options] { run(*options); });
 }
 

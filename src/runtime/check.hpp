@@ -42,6 +42,9 @@ struct CheckEvents {
   std::function<void(double done, double total, const std::string& config)> progress;
   std::function<void(const CheckRecord&)> record;  // as soon as it is known: a hang may follow
   std::function<void(std::size_t done, std::size_t total)> compiling;
+  // Of a soak, before anything is unwound: memory of a GPU that hangs can't be freed, it would
+  // wait.
+  std::function<void(const Hung&)> hung;
 };
 
 // In the current context, which must be `context`'s.  Configurations that don't compile cleanly

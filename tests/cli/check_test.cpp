@@ -62,5 +62,23 @@ TEST(CheckVerb, TeachesWithAnExample) {
   EXPECT_TRUE(says(help, "compute-sanitizer ramp check --small"));
 }
 
+TEST(CheckVerb, ASoakStandsAlone) {
+  const std::pair<const char*, const char*> refused[] = {
+      {"check --soak 20 --all", "--soak and --all"},
+      {"check --soak --small", "--soak and --small"},
+      {"check --soak --seeds 3", "--soak and --seeds"},
+      {"check --soak --plan p.json --shape 8,1024,512,4", "--plan and --shape"},
+      {"check --plan p.json", "nothing without --soak"}};
+  for (const auto& [command, text] : refused) {
+    const ProgramRun run = run_ramp(command);
+    EXPECT_EQ(run.code, 1) << command;
+    EXPECT_TRUE(says(run, text)) << run.err;
+  }
+  EXPECT_TRUE(says(run_ramp("check --soak 0"), "not in range"));
+  if (gpu::driver_available()) GTEST_SKIP() << "this machine has a driver";
+  for (const char* command : {"check --soak", "check --soak 5 --seed 3"})  // taken, up to the GPU
+    EXPECT_TRUE(says(run_ramp(command), "libcuda")) << command;
+}
+
 }  // namespace
 }  // namespace ramp
