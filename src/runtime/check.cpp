@@ -102,6 +102,15 @@ class Checker {
     done_ += weight;
   }
 
+  void wait(const gpu::Stream& stream, const std::string& what) const {
+    try {
+      wait_for(stream, kSeconds, what);
+    } catch (const Hung& hung) {
+      if (events_.hung) events_.hung(hung);
+      throw;
+    }
+  }
+
   void report(CheckRecord record) {
     record.config = config_;
     if (events_.record) events_.record(record);
@@ -137,7 +146,7 @@ class Checker {
       if (trial.setting.shape.hidden / kScaleGroup < config.split) continue;
       const Layer layer = trial_layer(kernels, trial, {Theta{}});
       for (std::size_t i = 0; i < trial.cases.size(); ++i)
-        report(run_case(layer, trial, i, -1, stream_));
+        report(run_case(layer, trial, i, -1, stream_, nullptr, events_.hung));
       if (config.topology == kF3) check_row_a_pair(kernels, trial);
     }
     if (runs_ordered(config)) check_ordered(kernels, {0});
@@ -154,7 +163,7 @@ class Checker {
     const Layer layer = trial_layer(kernels, trial, {Theta{}}, false, true);
     for (std::size_t i = 0; i < trial.cases.size(); ++i) {
       if (!trial.cases[i].is_plain()) continue;
-      CheckRecord record = run_case(layer, trial, i, -1, stream_);
+      CheckRecord record = run_case(layer, trial, i, -1, stream_, nullptr, events_.hung);
       record.test += "/row-a-pair";
       report(record);
     }
@@ -176,7 +185,7 @@ class Checker {
           std::vector<std::uint16_t> bits;
           for (const Layer* runs : {&layer, &by_pair}) {
             if (runs == &by_pair && !trial.cases[i].is_plain()) continue;
-            CheckRecord record = run_case(*runs, trial, i, entry, stream_, &bits);
+            CheckRecord record = run_case(*runs, trial, i, entry, stream_, &bits, events_.hung);
             auto& [whose, first] = ordered_[record.test];
             if (whose.empty()) whose = config_, first = bits;
             if (record.ok && bits != first)
@@ -218,7 +227,7 @@ class Checker {
     LayerCall call = call_of(memory, batch, part.tokens, stream_);
     call.forced = entry;
     layer.forward(call);
-    wait_for(stream_, kSeconds, config_ + ": a part of a batch");
+    wait(stream_, config_ + ": a part of a batch");
     auto out = memory.output.values<std::uint16_t>();
     out.resize(moved.size() * d);
     record.ok =
@@ -278,7 +287,7 @@ class Checker {
         places[i].memory.output.fill(0xff);
       }
       graph.launch(stream_);
-      wait_for(stream_, kSeconds, config_ + ": a replay");
+      wait(stream_, config_ + ": a replay");
       for (int i = 0; i < 2; ++i) {
         const CheckCase& c = trial.cases[which[i]];
         compare(c, places[i].memory.output, fmt::format("replay {}", r), record);
@@ -335,7 +344,7 @@ class Checker {
       gates.upload(c.batch.gates.data(), gates.bytes());
       output.fill(0xff);
       graph.launch(stream_);
-      wait_for(stream_, kSeconds, config_ + ": a replay");
+      wait(stream_, config_ + ": a replay");
       compare(c, output, fmt::format("replay {}", r), record);
       if (ordered && record.ok &&
           output.values<std::uint16_t>() != ordered_.at(trial.setting.name + "/" + c.name).second) {
@@ -371,7 +380,7 @@ class Checker {
         layer.forward(call_of(memory[i], trial.batches[which[i]],
                               trial.cases[which[i]].batch.tokens, streams[i]));
     for (int i = 0; i < 2; ++i) {
-      wait_for(streams[i], kSeconds, config_ + ": two streams");
+      wait(streams[i], config_ + ": two streams");
       compare(trial.cases[which[i]], memory[i].output, "two streams at once", record);
     }
     return record;
@@ -385,7 +394,8 @@ class Checker {
     const Layer layer = trial_layer(kernels, trial, std::vector<Theta>(menu.size()));
     for (std::size_t entry = 0; entry < menu.size(); ++entry)
       for (std::size_t i = 0; i < trial.cases.size(); ++i) {
-        CheckRecord record = run_case(layer, trial, i, static_cast<int>(entry), stream_);
+        CheckRecord record =
+            run_case(layer, trial, i, static_cast<int>(entry), stream_, nullptr, events_.hung);
         record.test += fmt::format("/forced-{}", ffn_label(menu[entry]));
         report(record);
       }
@@ -402,7 +412,7 @@ class Checker {
       }
       const Layer choosing = trial_layer(kernels, trial, thetas);
       for (std::size_t i = 0; i < trial.cases.size(); ++i) {
-        CheckRecord record = run_case(choosing, trial, i, -1, stream_);
+        CheckRecord record = run_case(choosing, trial, i, -1, stream_, nullptr, events_.hung);
         record.test += fmt::format("/choice-{}", t);
         report(record);
       }

@@ -42,8 +42,7 @@ struct CheckEvents {
   std::function<void(double done, double total, const std::string& config)> progress;
   std::function<void(const CheckRecord&)> record;  // as soon as it is known: a hang may follow
   std::function<void(std::size_t done, std::size_t total)> compiling;
-  // Of a soak, before anything is unwound: memory of a GPU that hangs can't be freed, it would
-  // wait.
+  // Before anything is unwound: memory of a GPU that hangs can't be freed, it would wait.
   std::function<void(const Hung&)> hung;
 };
 
@@ -83,8 +82,9 @@ Layer trial_layer(std::shared_ptr<const Kernels> kernels, const TrialSetting& tr
                   std::optional<bool> row_a_pair = {});
 
 // Runs one case and compares everything; `forced` as in LayerCall.  output: gets the call's, if
-// given.
+// given.  hung: as in CheckEvents.
 CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t which, int forced,
-                     const gpu::Stream& stream, std::vector<std::uint16_t>* output = nullptr);
+                     const gpu::Stream& stream, std::vector<std::uint16_t>* output = nullptr,
+                     const std::function<void(const Hung&)>& hung = {});
 
 }  // namespace ramp

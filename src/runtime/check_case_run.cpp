@@ -150,7 +150,8 @@ Layer trial_layer(std::shared_ptr<const Kernels> kernels, const TrialSetting& tr
 }
 
 CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t which, int forced,
-                     const gpu::Stream& stream, std::vector<std::uint16_t>* output_bits) {
+                     const gpu::Stream& stream, std::vector<std::uint16_t>* output_bits,
+                     const std::function<void(const Hung&)>& hung) {
   const CheckCase& c = trial.cases[which];
   const DeviceBatch& batch = trial.batches[which];
   const LocalShape& shape = trial.setting.shape;
@@ -180,7 +181,12 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
   call.stream = stream;
   call.forced = forced;
   layer.forward(call);
-  wait_for(stream, kSeconds, record.test);
+  try {
+    wait_for(stream, kSeconds, record.test);
+  } catch (const Hung& e) {
+    if (hung) hung(e);
+    throw;
+  }
 
   std::vector<std::uint16_t> out = output.values<std::uint16_t>();
   if (c.batch.tokens == 0) {
