@@ -8,10 +8,12 @@
 #include <cstring>
 #include <future>
 #include <map>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "choice/select.hpp"
 #include "kernels/ffn/space.hpp"
+#include "kernels/numeric.h"
 #include "problem/catalog.hpp"
 #include "runtime/default_menu.hpp"
 #include "runtime/layer_by_size.hpp"
@@ -29,6 +31,7 @@ std::size_t size_of(long long n) { return static_cast<std::size_t>(n); }
 struct Outcome {
   int number = 0, size = 0;
   SoakLoad load;
+  std::vector<int> counts;          // of its local experts
   gpu::PinnedBuffer output, eager;  // [tokens, d] bf16
   int entry = 0, rows = 0;
 
@@ -47,7 +50,7 @@ class Soak {
         map_(full_map(what.setting)),
         sms_(context.info().sms),
         pool_(soak_pool(shape_)),
-        sizes_(soak_sizes(shape_)),
+        sizes_(soak_sizes(what.setting)),
         weights_(random_weights(bench, shape_, options.seed, nullptr)),
         rows_(random_rows(pool_, shape_.hidden, options.seed)) {
     for (const SizedOptions& sized : what.sizes) {
@@ -67,7 +70,9 @@ class Soak {
       Outcome& outcome = outcomes_[size_of(r % 2)];
       outcome.number = r;
       outcome.size = soak_size_of(static_cast<int>(sizes_.size()), options_.seed, r);
-      outcome.load = draw_soak_load(what_.setting, sizes_[size_of(outcome.size)], options_.seed, r);
+      outcome.load =
+          draw_soak_load(what_.setting, sizes_[size_of(outcome.size)].tokens, options_.seed, r);
+      outcome.counts = soak_counts(outcome.load, map_, shape_.experts);
       say(done + r, total, text_of(outcome));
       replay(outcome);
       // The one before is compared while this one runs.
@@ -102,16 +107,27 @@ class Soak {
 
   // Captured once for each size and kind of router.
   struct Place {
-    gpu::Buffer hidden, ids, routed, gates, output, workspace;
-    gpu::Buffer eager_ids, eager_output, eager_workspace;  // of the eager call, in `ordered` mode
+    gpu::Buffer hidden, scales, routing, routed, gates, output, workspace;
+    gpu::Buffer eager_output, eager_workspace;  // of the eager call, in `ordered` mode
     std::vector<gpu::Graph> graphs;
   };
 
-  std::size_t most_bytes() const { return size_of(sizes_.back()) * size_of(shape_.hidden) * 2; }
+  std::size_t bytes_of(const SoakSize& size) const {
+    return size_of(size.rows(shape_)) * size_of(shape_.hidden) * 2;
+  }
+  std::size_t most_bytes() const {
+    std::size_t most = 0;
+    for (const SoakSize& size : sizes_) most = std::max(most, bytes_of(size));
+    return most;
+  }
+  std::string name_of(const SoakSize& size) const {
+    return size.slots > 0 ? fmt::format("{} slots", size.slots)
+                          : fmt::format("{} tokens", size.tokens);
+  }
 
   std::string text_of(const Outcome& o) const {
-    return fmt::format("{}: seed {}, replay {} ({})", what_.name, options_.seed, o.number,
-                       o.load.name());
+    return fmt::format("{}: seed {}, replay {} ({}: {})", what_.name, options_.seed, o.number,
+                       name_of(sizes_[size_of(o.size)]), o.load.name());
   }
 
   // Row t of `tokens` is row t % pool of the pool.
@@ -191,58 +207,99 @@ class Soak {
     return static_cast<int>(std::find(map_.begin(), map_.end(), local) - map_.begin());
   }
 
-  LayerCall call_of(const Place& place, int tokens) const {
+  // routing: ids or counts.
+  LayerCall call_of(const Place& place, const SoakSize& size, const gpu::Buffer& routing) const {
     LayerCall call;
-    call.tokens = tokens;
+    call.tokens = size.rows(shape_);
     call.hidden = place.hidden.ptr();
-    call.ids = place.ids.ptr();
-    call.gates = place.gates.ptr();
     call.output = place.output.ptr();
     call.workspace = place.workspace.ptr();
     call.workspace_bytes = place.workspace.bytes();
     call.stream = stream_;
+    if (size.slots > 0) {
+      call.ready_counts = routing.ptr();
+      call.slots = size.slots;
+      call.hidden_scales = place.scales.ptr();
+      call.scale_strides = {1LL * size.slots * shape_.hidden / kScaleGroup, 1, size.slots};
+    } else {
+      call.ids = routing.ptr();
+      call.gates = place.gates.ptr();
+    }
     return call;
   }
 
+  const Layer& layer_of(const SoakSize& size) const { return layers_.of(size.rows(shape_)); }
+
+  // The pool as a sender quantises it, place s of each expert its row s % pool, and scales column
+  // by column.
+  void fill_slots(Place& place, int slots) const {
+    const std::size_t d = size_of(shape_.hidden), groups = d / kScaleGroup;
+    std::vector<std::uint8_t> codes(rows_.size());
+    std::vector<float> scales(rows_.size() / kScaleGroup);
+    for (std::size_t g = 0; g < scales.size(); ++g) {
+      float amax = 0;
+      for (std::size_t i = g * kScaleGroup; i < (g + 1) * kScaleGroup; ++i)
+        amax = std::fmax(amax, std::fabs(from_bf16(rows_[i])));
+      scales[g] = group_scale(amax);
+      for (std::size_t i = g * kScaleGroup; i < (g + 1) * kScaleGroup; ++i)
+        codes[i] = to_e4m3(quantise_divide(from_bf16(rows_[i]), scales[g]));
+    }
+    std::vector<int> rows;
+    std::vector<float> by_column;
+    for (int e = 0; e < shape_.experts; ++e) {
+      for (int s = 0; s < slots; ++s) rows.push_back(s % pool_);
+      for (std::size_t g = 0; g < groups; ++g)
+        for (int s = 0; s < slots; ++s)
+          by_column.push_back(scales[size_of(s % pool_) * groups + g]);
+    }
+    place.hidden = gpu::Buffer::of(rows_of(codes, rows, d));
+    place.scales = gpu::Buffer::of(by_column);
+  }
+
   void capture() {
-    for (const int tokens : sizes_) {
-      const Layer& layer = layers_.of(tokens);
-      const std::size_t pairs = size_of(tokens) * size_of(shape_.top_k);
-      const std::size_t bytes = size_of(tokens) * size_of(shape_.hidden) * 2;
+    for (const SoakSize& size : sizes_) {
+      const Layer& layer = layer_of(size);
+      const std::size_t pairs = size_of(size.tokens) * size_of(shape_.top_k),
+                        words = size.slots > 0 ? size_of(shape_.experts) : pairs;
       Place& p = places_.emplace_back();
-      p.hidden = gpu::Buffer::of(tiled_rows(tokens));
-      p.ids = gpu::Buffer(pairs * 4), p.routed = gpu::Buffer(pairs * 4);
-      p.gates = gpu::Buffer(pairs * 4);
-      p.output = gpu::Buffer(bytes);
-      p.workspace = gpu::Buffer(layer.workspace_bytes(tokens));
-      p.ids.fill(0xff);
+      p.routing = gpu::Buffer(words * 4), p.routed = gpu::Buffer(words * 4);
+      if (size.slots > 0) {
+        fill_slots(p, size.slots);
+      } else {
+        p.hidden = gpu::Buffer::of(tiled_rows(size.tokens));
+        p.gates = gpu::Buffer(pairs * 4);
+      }
+      p.output = gpu::Buffer(bytes_of(size));
+      p.workspace = gpu::Buffer(layer.workspace_bytes(call_of(p, size, p.routing)));
+      p.routing.fill(0xff);
       layer.init_workspace(p.workspace.ptr(), stream_);
       if (ordered_) {
-        p.eager_output = gpu::Buffer(bytes);
+        p.eager_output = gpu::Buffer(bytes_of(size));
         p.eager_workspace = gpu::Buffer(p.workspace.bytes());
         layer.init_workspace(p.eager_workspace.ptr(), stream_);
       }
       for (const Router router : {Router::kTriggers, Router::kForeign})
         p.graphs.push_back(gpu::Graph::capture(stream_, [&] {
-          bench_.write_ids(router, p.ids.ptr(), p.routed.ptr(), static_cast<int>(pairs), stream_);
-          layer.forward(call_of(p, tokens));
+          bench_.write_ids(router, p.routing.ptr(), p.routed.ptr(), static_cast<int>(words),
+                           stream_);
+          layer.forward(call_of(p, size, p.routing));
         }));
     }
   }
 
   void replay(Outcome& o) {
     Place& p = places_[size_of(o.size)];
-    const Layer& layer = layers_.of(o.load.tokens);
+    const SoakSize& size = sizes_[size_of(o.size)];
+    const Layer& layer = layer_of(size);
     const std::size_t bytes = p.output.bytes();
-    p.routed.upload(o.load.ids.data(), p.routed.bytes());
-    p.gates.upload(o.load.gates.data(), p.gates.bytes());
+    p.routed.upload(size.slots > 0 ? o.counts.data() : o.load.ids.data(), p.routed.bytes());
+    if (size.slots == 0) p.gates.upload(o.load.gates.data(), p.gates.bytes());
     p.output.fill_async(0xff, stream_);
-    // The ids are written on the device, in the graph.
+    // Ids or counts are written on the device, in the graph.
     p.graphs[size_of(o.number % 2)].launch(stream_);
     p.output.download_async(o.output.data(), bytes, 0, stream_);
     if (ordered_) {  // through another entry, or the other bits would prove little
-      LayerCall call = call_of(p, o.load.tokens);
-      call.ids = p.routed.ptr();
+      LayerCall call = call_of(p, size, p.routed);
       call.output = p.eager_output.ptr();
       call.workspace = p.eager_workspace.ptr();
       call.forced = o.number % static_cast<int>(layer.options().menu.size());
@@ -257,35 +314,38 @@ class Soak {
 
   // Empty, or what is wrong; error and tolerance go into the record.
   std::string difference(const Outcome& o, CheckRecord& record) const {
-    const Layer& layer = layers_.of(o.load.tokens);
+    const SoakSize& size = sizes_[size_of(o.size)];
+    const Layer& layer = layer_of(size);
     const LayerOptions& options = layer.options();
     std::vector<MenuEntry> menu;
     for (std::size_t i = 0; i < options.menu.size(); ++i)
       menu.push_back(
           {ffn_grid(options.menu[i], shape_.hidden, shape_.intermediate, sms_), options.theta[i]});
-    const Selection twin = select(o.load.ids, shape_.top_k, map_, shape_.experts, menu);
-    if (o.rows != twin.ids.local)
-      return fmt::format("{} rows where there are {}", o.rows, twin.ids.local);
-    if (o.entry != twin.entry)
-      return fmt::format("entry {} ran where the host's twin takes {}", o.entry, twin.entry);
+    std::vector<int> load = o.counts;
+    if (size.slots > 0)
+      for (int& n : load) n = std::min(n, size.slots);
+    const int rows = std::accumulate(load.begin(), load.end(), 0);
+    const int entry = select(std::span<const int>(load), menu).entry;
+    if (o.rows != rows) return fmt::format("{} rows where there are {}", o.rows, rows);
+    if (o.entry != entry)
+      return fmt::format("entry {} ran where the host's twin takes {}", o.entry, entry);
     const FfnConfig& config = options.menu[size_of(o.entry)];
+    const int pairs = size.slots > 0 ? 1 : std::max(1, most_local_pairs(o.load, map_));
     // Both sides of the comparison are sums in bf16.
-    record.tolerance = fast_tolerance(
-        2 * output_adds(config, shape_.intermediate, std::max(1, most_local_pairs(o.load, map_))),
-        1.0 * std::max(1, o.rows) * shape_.intermediate);
-    const OutputError error = soak_error(tables_.at(&layer)[size_of(o.entry)], o.load, map_,
-                                         static_cast<const std::uint16_t*>(o.output.data()));
+    record.tolerance = fast_tolerance(2 * output_adds(config, shape_.intermediate, pairs),
+                                      1.0 * std::max(1, rows) * shape_.intermediate);
+    const SoakTable& table = tables_.at(&layer)[size_of(o.entry)];
+    const auto* output = o.output.as<std::uint16_t>();
+    const OutputError error = size.slots > 0
+                                  ? soak_slots_error(table, load, size.slots, output, 0xffff)
+                                  : soak_error(table, o.load, map_, output);
     record.rel_err = error.all;
     if (!(error.all <= record.tolerance && error.worst_piece <= kPieceTolerance))
       return fmt::format("error {:.4f}, of one piece {:.4f}", error.all, error.worst_piece);
-    if (ordered_ && std::memcmp(o.output.data(), o.eager.data(), bytes_of(o)) != 0)
+    if (ordered_ && std::memcmp(output, o.eager.data(), bytes_of(size)) != 0)
       return fmt::format("other bits than the eager call of entry {}",
                          o.number % static_cast<int>(options.menu.size()));
     return "";
-  }
-
-  std::size_t bytes_of(const Outcome& o) const {
-    return size_of(o.load.tokens) * size_of(shape_.hidden) * 2;
   }
 
   // One at a time, on a thread beside the one that replays.
@@ -294,8 +354,8 @@ class Soak {
     now.config = what_.name;
     now.detail = difference(o, now);
     now.ok = now.detail.empty();
-    auto& [all, replays] =
-        summary_[fmt::format("{} tokens/{}", sizes_[size_of(o.size)], soak_kind_name(o.load.kind))];
+    auto& [all, replays] = summary_[fmt::format("{}/{}", name_of(sizes_[size_of(o.size)]),
+                                                soak_kind_name(o.load.kind))];
     ++replays;
     all.config = now.config;
     if (now.tolerance > 0 && now.rel_err * all.tolerance >= all.rel_err * now.tolerance)
@@ -314,7 +374,7 @@ class Soak {
   LocalShape shape_;
   std::vector<int> map_;
   int sms_ = 0, pool_ = 0;
-  std::vector<int> sizes_;
+  std::vector<SoakSize> sizes_;
   TrialWeights weights_;
   std::vector<std::uint16_t> rows_;  // the pool
   gpu::Stream stream_;

@@ -141,6 +141,29 @@ int local_of(int id, const std::vector<int>& map) {
   return id >= 0 && id < static_cast<int>(map.size()) ? map[static_cast<std::size_t>(id)] : -1;
 }
 
+constexpr double kWrong = std::numeric_limits<double>::infinity();
+
+// The error over rows that come one by one.
+struct Sum {
+  double difference = 0, norm = 0, worst_piece = 0;
+
+  void add(const std::vector<float>& want, const std::uint16_t* got) {
+    for (std::size_t at = 0; at < want.size(); at += kScaleGroup) {
+      float off = 0, of = 0;
+      for (std::size_t i = at; i < at + kScaleGroup; ++i) {
+        const float by = from_bf16(got[i]) - want[i];
+        off += by * by, of += want[i] * want[i];
+      }
+      if (!(off <= std::numeric_limits<float>::max())) off = std::numeric_limits<float>::infinity();
+      difference += off, norm += of;
+      if (off > 0) worst_piece = std::max(worst_piece, std::sqrt(double{off} / of));
+    }
+  }
+  OutputError error() const {
+    return {norm > 0 ? std::sqrt(difference / norm) : difference > 0 ? kWrong : 0, worst_piece};
+  }
+};
+
 }  // namespace
 
 std::string soak_kind_name(SoakKind kind) {
@@ -169,16 +192,23 @@ SoakLoad draw_soak_load(const CheckSetting& setting, int tokens, std::uint64_t s
   return Drawer(setting, tokens, seed, number).draw();
 }
 
-std::vector<int> soak_sizes(const LocalShape& shape) {
-  const int k = shape.top_k;
-  return {std::max(1, std::min(48, kPairsAlone / k)), kPairsAlone / k + 200,
-          kPairsOfCluster / k + 100};
+std::vector<SoakSize> soak_sizes(const CheckSetting& setting) {
+  const int k = setting.shape.top_k, experts = setting.shape.experts;
+  const auto in_slots = [&](int slots) {  // half of them filled on the average
+    return SoakSize{std::max(1, slots * setting.experts / (2 * k)), slots};
+  };
+  return {{std::max(1, std::min(48, kPairsAlone / k)), 0},
+          {kPairsAlone / k + 200, 0},
+          in_slots(std::max(1, std::min(64, kPairsOfOneBlock / experts))),
+          in_slots(ceil_div(kPairsOfOneBlock + 1, experts)),
+          {kPairsOfCluster / k + 100, 0}};
 }
 
 int soak_size_of(int sizes, std::uint64_t seed, int number) {
   Random random(seed, stream_of(number, 1));
-  if (random.below(64) == 0) return sizes - 1;
-  return static_cast<int>(random.below(static_cast<std::uint64_t>(std::max(1, sizes - 1))));
+  const int rare = static_cast<int>(random.below(64));
+  if (rare < 2) return sizes - 1 - rare;
+  return static_cast<int>(random.below(static_cast<std::uint64_t>(sizes - 2)));
 }
 
 int soak_pool(const LocalShape& shape) {
@@ -189,12 +219,10 @@ int soak_pool(const LocalShape& shape) {
 
 OutputError soak_error(const SoakTable& table, const SoakLoad& load, const std::vector<int>& map,
                        const std::uint16_t* output) {
-  constexpr double kWrong = std::numeric_limits<double>::infinity();
   const auto d = static_cast<std::size_t>(table.hidden);
   const std::size_t k = load.ids.size() / static_cast<std::size_t>(load.tokens);
   std::vector<float> want(d);
-  double difference = 0, norm = 0;
-  OutputError error;
+  Sum sum;
   for (std::size_t t = 0; t < static_cast<std::size_t>(load.tokens); ++t) {
     const std::uint16_t* got = output + t * d;
     bool any = false;
@@ -212,19 +240,35 @@ OutputError soak_error(const SoakTable& table, const SoakLoad& load, const std::
         return {kWrong, kWrong};
       continue;
     }
-    for (std::size_t at = 0; at < d; at += kScaleGroup) {
-      float off = 0, of = 0;
-      for (std::size_t i = at; i < at + kScaleGroup; ++i) {
-        const float by = from_bf16(got[i]) - want[i];
-        off += by * by, of += want[i] * want[i];
-      }
-      if (!(off <= std::numeric_limits<float>::max())) return {kWrong, kWrong};
-      difference += off, norm += of;
-      if (off > 0) error.worst_piece = std::max(error.worst_piece, std::sqrt(double{off} / of));
-    }
+    sum.add(want, got);
   }
-  error.all = norm > 0 ? std::sqrt(difference / norm) : difference > 0 ? kWrong : 0;
-  return error;
+  return sum.error();
+}
+
+std::vector<int> soak_counts(const SoakLoad& load, const std::vector<int>& map, int experts) {
+  std::vector<int> counts(static_cast<std::size_t>(experts), 0);
+  for (const int id : load.ids)
+    if (const int e = local_of(id, map); e >= 0) ++counts[static_cast<std::size_t>(e)];
+  return counts;
+}
+
+OutputError soak_slots_error(const SoakTable& table, const std::vector<int>& counts, int slots,
+                             const std::uint16_t* output, std::uint16_t poison) {
+  Sum sum;
+  const auto d = static_cast<std::size_t>(table.hidden);
+  std::vector<float> want(d);
+  for (std::size_t e = 0; e < counts.size(); ++e)
+    for (int s = 0; s < slots; ++s, output += d) {
+      if (s >= counts[e]) {
+        if (!std::all_of(output, output + d, [&](std::uint16_t x) { return x == poison; }))
+          return {kWrong, kWrong};
+        continue;
+      }
+      const std::uint16_t* row = table.row(static_cast<int>(e), s);
+      for (std::size_t i = 0; i < d; ++i) want[i] = from_bf16(row[i]);
+      sum.add(want, output);
+    }
+  return sum.error();
 }
 
 int most_local_pairs(const SoakLoad& load, const std::vector<int>& map) {

@@ -33,10 +33,17 @@ struct SoakLoad {
 // Of a graph of `tokens` tokens; the same for the same seed and number, whatever was drawn before.
 SoakLoad draw_soak_load(const CheckSetting& setting, int tokens, std::uint64_t seed, int number);
 
-// Sizes to capture, one a way in which `prepare` selects (runs.h).
-std::vector<int> soak_sizes(const LocalShape& shape);
-// Which of these a replay takes: the largest rarely, since it takes as long as a hundred small
-// ones.
+// What is captured: a call of `tokens` by ids; or one of rows in slots, whose counts are the pairs
+// that such a load has of each local expert, more than the slots among them.
+struct SoakSize {
+  int tokens = 0, slots = 0;
+
+  int rows(const LocalShape& shape) const { return slots > 0 ? slots * shape.experts : tokens; }
+};
+// By ids and in slots, each way in which `prepare` selects (runs.h).
+std::vector<SoakSize> soak_sizes(const CheckSetting& setting);
+// Which of these a replay takes: the last two, which are large, rarely, since one takes as long as
+// a hundred others.
 int soak_size_of(int sizes, std::uint64_t seed, int number);
 
 // Rows of the pool, so many that the reference stays below some seconds: token t has row t % pool.
@@ -58,6 +65,13 @@ struct SoakTable {
 // without local experts has anything but zeros.  map: of the whole model (full_map).
 OutputError soak_error(const SoakTable& table, const SoakLoad& load, const std::vector<int>& map,
                        const std::uint16_t* output);
+
+// Of rows in slots: pairs of each local expert.
+std::vector<int> soak_counts(const SoakLoad& load, const std::vector<int>& map, int experts);
+// Place s of expert e has row s % pool, at a weight of 1.  Infinite as well where a place beyond
+// the counts has lost its `poison`.
+OutputError soak_slots_error(const SoakTable& table, const std::vector<int>& counts, int slots,
+                             const std::uint16_t* output, std::uint16_t poison);
 
 // Local pairs of the fullest token.
 int most_local_pairs(const SoakLoad& load, const std::vector<int>& map);

@@ -36,7 +36,7 @@ TEST(SoakLoads, DependOnSeedAndNumberAlone) {
   EXPECT_EQ(a.gates, b.gates);
   EXPECT_NE(a.gates, c.gates);
   EXPECT_NE(a.gates, d.gates);
-  EXPECT_EQ(soak_size_of(3, 7, 1234), soak_size_of(3, 7, 1234));
+  EXPECT_EQ(soak_size_of(5, 7, 1234), soak_size_of(5, 7, 1234));
 }
 
 TEST(SoakLoads, AreOfEveryKindAndSize) {
@@ -98,18 +98,42 @@ TEST(SoakLoads, OfALayerWithoutOtherGpusAreEmptyByPaddingAlone) {
   }
 }
 
-TEST(SoakSizes, TakeEachWayToSelectAndTheLargestRarely) {
-  for (const int k : {1, 2, 8, 32}) {
-    const std::vector<int> sizes = soak_sizes({8, k, 256, 128});
-    ASSERT_EQ(sizes.size(), 3u);
-    EXPECT_EQ(selecting_of(sizes[0] * k, false).by, SelectBy::kBlock);
-    EXPECT_EQ(selecting_of(sizes[1] * k, false).by, SelectBy::kCluster);
-    EXPECT_EQ(selecting_of(sizes[2] * k, false).by, SelectBy::kRuns);
-  }
-  int taken[3] = {};
-  for (int n = 0; n < 10000; ++n) ++taken[soak_size_of(3, 1, n)];
-  EXPECT_NEAR(taken[2], 156, 60);
-  EXPECT_NEAR(taken[0], taken[1], 500);
+TEST(SoakSizes, TakeEachWayToSelectAndTheLargeOnesRarely) {
+  for (const int k : {1, 2, 8, 32})
+    for (const int experts : {1, 16, 512}) {
+      const CheckSetting setting{"", {experts, k, 256, 128}, 2 * experts, 0, {}};
+      const std::vector<SoakSize> sizes = soak_sizes(setting);
+      ASSERT_EQ(sizes.size(), 5u);
+      const SelectBy wanted[] = {SelectBy::kBlock, SelectBy::kCluster, SelectBy::kBlock,
+                                 SelectBy::kRuns, SelectBy::kRuns};
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const bool slots = i == 2 || i == 3;
+        EXPECT_EQ(sizes[i].slots > 0, slots);
+        const int rows = sizes[i].rows(setting.shape);
+        EXPECT_EQ(selecting_of(slots ? rows : rows * k, slots).by, wanted[i]) << i << " " << k;
+      }
+    }
+  int taken[5] = {};
+  for (int n = 0; n < 10000; ++n) ++taken[soak_size_of(5, 1, n)];
+  EXPECT_NEAR(taken[3], 156, 60);
+  EXPECT_NEAR(taken[4], 156, 60);
+  EXPECT_NEAR(taken[0], taken[2], 500);
+}
+
+TEST(SoakSizes, SlotsAreLeftEmptyAndAskedForTooMuch) {
+  const CheckSetting setting = soak_setting();
+  const SoakSize size = soak_sizes(setting)[2];
+  const std::vector<int> map = full_map(setting);
+  int empty = 0, filled = 0, too_many = 0;
+  for (int n = 0; n < 300; ++n)
+    for (const int rows : soak_counts(draw_soak_load(setting, size.tokens, 1, n), map, 16)) {
+      empty += rows == 0;
+      filled += rows > 0 && rows < size.slots;
+      too_many += rows > size.slots;
+    }
+  EXPECT_GT(empty, 300);
+  EXPECT_GT(filled, 300);
+  EXPECT_GT(too_many, 50);
 }
 
 TEST(SoakSizes, ThePoolStaysCheapAndIsNeverEmpty) {
@@ -182,6 +206,27 @@ TEST(SoakError, SeesOneRowTooManyOneTooFewAndWhatNobodyWrote) {
   EXPECT_GT(moved.error().worst_piece, 0.005) << "two columns that changed places";
   stray.output[static_cast<std::size_t>(idle) * 256] = 0xffff;
   EXPECT_TRUE(std::isinf(stray.error().all));
+}
+
+TEST(SoakError, OfSlotsSeesEveryPlace) {
+  const Judged judged(SoakKind::kUniform);
+  const std::vector<int> counts{0, 3, 20, 1, 7, 0, 20, 2};
+  constexpr int kSlots = 20;
+  std::vector<std::uint16_t> output(8 * kSlots * 256, 0xffff);
+  for (int e = 0; e < 8; ++e)
+    for (int s = 0; s < counts[static_cast<std::size_t>(e)]; ++s)
+      std::copy_n(judged.table.row(e, s), 256, output.begin() + (e * kSlots + s) * 256);
+  const auto error = [&](const std::vector<std::uint16_t>& out) {
+    return soak_slots_error(judged.table, counts, kSlots, out.data(), 0xffff);
+  };
+  EXPECT_EQ(error(output).all, 0);
+  std::vector<std::uint16_t> stray = output, missing = output, other = output;
+  stray[3 * 256 + 5] = 0;  // a place of the first expert, which has no rows
+  EXPECT_TRUE(std::isinf(error(stray).all));
+  missing[(kSlots + 2) * 256] = 0xffff;
+  EXPECT_TRUE(std::isinf(error(missing).all));
+  std::copy_n(judged.table.row(1, 2), 256, other.begin() + kSlots * 256);
+  EXPECT_GT(error(other).worst_piece, 0.5) << "another place's row";
 }
 
 TEST(SoakLayers, AreTheDefaultMenuAndAnOrderedOneOfSeveralEntries) {
