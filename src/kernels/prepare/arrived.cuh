@@ -33,11 +33,11 @@ __device__ __forceinline__ int count_filled_slots(const PrepareArgs& a, int* end
   return ends[a.local_experts - 1];
 }
 
-// By the blocks that don't select; shared: an integer a local expert.  `meanwhile` is done while
-// the first row is on its way.
-template <class Meanwhile>
-__device__ __forceinline__ void take_arrived_rows(const PrepareArgs& a, int block, int blocks,
-                                                  int* shared, const Meanwhile& meanwhile) {
+// By the blocks that don't select; shared: an integer a local expert.  A function of its own, so
+// that the kernels of the usual way are no longer for it: instructions are fetched anew each
+// launch.
+static __device__ __noinline__ void take_arrived_rows(const PrepareArgs& a, int block, int blocks,
+                                                      int* shared) {
   const int lane = threadIdx.x % 32, groups = a.hidden_size / kScaleGroup;
   constexpr int kPieceGroups = kPieceColumns / kScaleGroup;
   int rows = 0;  // that are there
@@ -49,6 +49,7 @@ __device__ __forceinline__ void take_arrived_rows(const PrepareArgs& a, int bloc
   int expert = 0;  // of the last that was asked for: a warp's rows ascend
   const auto place_of = [&](const RowPiece& p) {
     if (!a.slots || p.token >= rows) return Place{0, p.token};
+#pragma unroll 1
     while (p.token >= shared[expert]) ++expert;
     return Place{expert, expert * a.slots + p.token - (expert > 0 ? shared[expert - 1] : 0)};
   };
@@ -79,7 +80,7 @@ __device__ __forceinline__ void take_arrived_rows(const PrepareArgs& a, int bloc
   int4 row[kPieceHalves];
   load(now, place, row);
   float scale = load_scale(now, place);
-  meanwhile();
+#pragma unroll 1
   while (now.token < rows) {
     const RowPiece then = now.next();
     const Place next_place = place_of(then);

@@ -125,9 +125,7 @@ __device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int bl
 }
 
 // A row for each local pair, where the grouping says.
-template <class Meanwhile>
-__device__ __forceinline__ void quantise_pairs(const PrepareArgs& a, int block, int blocks,
-                                               const Meanwhile& meanwhile) {
+__device__ __forceinline__ void quantise_pairs(const PrepareArgs& a, int block, int blocks) {
   const int lane = threadIdx.x % 32;
   quantise_pieces(
       a, block, blocks,
@@ -137,11 +135,11 @@ __device__ __forceinline__ void quantise_pairs(const PrepareArgs& a, int block, 
                    : -1;
       },
       [](const RowPiece&, int row) { return __ballot_sync(~0u, row >= 0); },
-      [](const RowPiece&, int row, int pair) { return __shfl_sync(~0u, row, pair); }, meanwhile);
+      [](const RowPiece&, int row, int pair) { return __shfl_sync(~0u, row, pair); },
+      [&] { inspect_tokens(a, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps); });
 }
 
-// What the blocks beside the `selecting` ones do, once the router's kernel is complete; or a launch
-// of its own, behind the grouping.
+// What the blocks beside the `selecting` ones do, once the router's kernel is complete.
 template <bool kLarge>
 __device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int selecting,
                                                      int* shared) {
@@ -149,14 +147,14 @@ __device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int s
   const auto inspect = [&] {
     inspect_tokens(a, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps);
   };
-  if (kLarge && a.row_a_pair)
-    quantise_pairs(a, block, blocks, inspect);
-  else if (!a.hidden || a.slots)
-    take_arrived_rows(a, block, blocks, shared, inspect);
-  else if constexpr (kLarge)
+  if (!a.hidden || a.slots) {
+    take_arrived_rows(a, block, blocks, shared);
+    inspect();
+  } else if constexpr (kLarge) {
     quantise_local_rows(a, block, blocks, inspect);
-  else
+  } else {
     quantise_rows(a, block, blocks, inspect);
+  }
 }
 
 }  // namespace ramp
@@ -191,7 +189,7 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
     const __grid_constant__ ramp::PrepareArgs a) {
   ramp::launch_dependents();
   ramp::wait_for_dependencies();
-  ramp::quantise_and_inspect<true>(a, 0, nullptr);
+  ramp::quantise_pairs(a, blockIdx.x, gridDim.x);
 }
 
 // Behind `ffn`, in `ordered` mode.

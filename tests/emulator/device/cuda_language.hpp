@@ -13,6 +13,7 @@
 #define __host__
 #define __global__
 #define __forceinline__ inline
+#define __noinline__
 #define __grid_constant__
 #define __launch_bounds__(...)
 // A block has a host thread of its own, so a variable of the block is one of the thread.
