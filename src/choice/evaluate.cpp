@@ -143,7 +143,10 @@ int count_role(const MeasuredSpace& space, Role role) {
 Evaluation evaluate(const MeasuredSpace& space, const EvaluateOptions& options) {
   std::vector<PolicyKind> kinds;
   for (const std::string& name : options.policies) kinds.push_back(policy_kind(name));
-  if (kinds.empty()) kinds = policy_kinds();
+  if (kinds.empty()) {
+    kinds = policy_kinds();
+    if (!space.shipped.empty()) kinds.insert(kinds.begin(), shipped_policy_kind());
+  }
   const PolicyKind& baseline_kind = policy_kind(options.baseline);
 
   Evaluation out;

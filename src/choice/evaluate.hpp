@@ -23,7 +23,7 @@
 namespace ramp {
 
 struct EvaluateOptions {
-  std::vector<std::string> policies;  // names; empty: all
+  std::vector<std::string> policies;  // names; empty: all that the file says something of
   PolicyOptions policy;
   std::string baseline{kVllmPolicy};
   int large_batch = kLargeBatch;  // tokens

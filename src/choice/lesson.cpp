@@ -32,6 +32,12 @@ Lesson lesson_of_passes(const MeasuredSpace& space, Half half, const Wanted& is_
     }
     lesson.passes.push_back(std::move(copy));
   }
+  for (const ShippedPick& pick : space.shipped)
+    for (size_t c = 0; c < space.candidates.size(); ++c)
+      if (space.candidates[c].label == pick.label) {
+        lesson.shipped_tokens.push_back(pick.tokens);
+        lesson.shipped_candidates.push_back(static_cast<int>(c));
+      }
   const TimeTable all = median_times(space, half);
   std::vector<int> timed(all.size());
   for (size_t c = 0; c < all.size(); ++c) {
@@ -72,6 +78,7 @@ Lesson lesson_for(Lesson lesson, const std::vector<Candidate>& candidates) {
   }
   lesson.us = std::move(us);
   lesson.candidates = candidates;
+  lesson.shipped_tokens.clear(), lesson.shipped_candidates.clear();  // of the other layout
   return lesson;
 }
 

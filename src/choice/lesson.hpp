@@ -25,6 +25,9 @@ struct Lesson {
   TimeTable us;  // [candidate][load]
   std::vector<int>
       learnable;  // candidates that the lesson covers well enough to be picked, ascending
+  // What the kernel runs by itself where its owner said so (MeasuredSpace::shipped): tokens,
+  // ascending, and the candidate of each.
+  std::vector<int> shipped_tokens, shipped_candidates;
   // Recorded passes of other models, a lesson a file and role, with candidates of their own: for
   // policies that know this layer only by its shape (transfer_policy_kinds).  Else empty.
   std::vector<Lesson> others;

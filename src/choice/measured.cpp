@@ -63,6 +63,15 @@ void check_space(const MeasuredSpace& space) {
         throw Error(fmt::format("passes[{}].load_of_gpu", p), std::to_string(l),
                     fmt::format("-1 (no token) or a load below {}", loads), kNext);
   }
+  for (size_t i = 0; i < space.shipped.size(); ++i) {
+    const ShippedPick& pick = space.shipped[i];
+    if (i && pick.tokens <= space.shipped[i - 1].tokens)
+      throw Error(fmt::format("shipped[{}].tokens", i), std::to_string(pick.tokens),
+                  "ascending sizes", kNext);
+    if (!labels.count(pick.label))
+      throw Error(fmt::format("shipped {}", pick.tokens), pick.label,
+                  "the name of a configuration of these measurements", kNext);
+  }
   if (space.samples.size() != candidates)
     throw Error("samples", fmt::format("{} rows", space.samples.size()),
                 fmt::format("{}, one a candidate", candidates), kNext);

@@ -42,6 +42,14 @@ struct Provenance {
   std::string gpu, driver, toolkit;   // "NVIDIA H200", "580.159.04", "NVRTC 13.0"
   std::string commit, date, sources;  // sources: hash of the device code
   std::string how;                    // cold weights or flush, launches a sample
+  std::string kernel;                 // whose times these are; empty: ramp's own
+};
+
+// What a kernel that is not ours runs by itself for passes of about so many tokens: its owner's
+// table or default.
+struct ShippedPick {
+  int tokens = 0;
+  std::string label;  // of a candidate
 };
 
 struct MeasuredSpace {
@@ -52,7 +60,8 @@ struct MeasuredSpace {
   std::vector<std::vector<int>> loads;  // n_e of the local experts, sorted descending; no two equal
   std::vector<MeasuredPass> passes;
   std::vector<std::vector<std::vector<float>>>
-      samples;  // [candidate][load]: us in the order taken, maybe empty
+      samples;                       // [candidate][load]: us in the order taken, maybe empty
+  std::vector<ShippedPick> shipped;  // ascending tokens; empty where nothing is known
 };
 
 // What the choice half relies on: sizes that agree, indexes inside, positive finite times, counts

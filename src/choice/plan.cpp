@@ -184,8 +184,8 @@ Plan make_plan(const MeasuredSpace& space, const GreedyMenu& menu,
         plan.batch_table.push_back({table.keys[i], static_cast<int>(e)});
   if (!menu.loss.empty() && std::isfinite(menu.loss.back()))
     plan.quality.menu_loss = menu.loss.back();
-  const std::string how =
-      text_of({from.how, coverage_text(coverage_by_size(space)), thin_warning(space)});
+  const std::string how = text_of({from.kernel.empty() ? from.how : from.kernel + ": " + from.how,
+                                   coverage_text(coverage_by_size(space)), thin_warning(space)});
   plan.provenance = {from.routing, space_hash(space),
                      from.date,    from.driver,
                      from.toolkit, how,

@@ -7,6 +7,7 @@ namespace ramp {
 
 // One a file of policies/.
 PolicyKind fixed_default();
+PolicyKind as_shipped();
 PolicyKind vllm_tuner();
 PolicyKind vllm_tuning();
 PolicyKind trace_table();
@@ -62,6 +63,11 @@ const std::vector<PolicyKind>& transfer_policy_kinds() {
   return kinds;
 }
 
+const PolicyKind& shipped_policy_kind() {
+  static const PolicyKind kind = as_shipped();
+  return kind;
+}
+
 const PolicyKind& policy_kind(std::string_view name, const std::string& field,
                               const std::string& next) {
   std::vector<std::string> names;
@@ -71,6 +77,7 @@ const PolicyKind& policy_kind(std::string_view name, const std::string& field,
   }
   for (const PolicyKind& kind : transfer_policy_kinds())
     if (kind.name == name) return kind;
+  if (name == kShippedPolicy) return shipped_policy_kind();
   throw Error(field, std::string(name), fmt::format("{}", fmt::join(names, ", ")), next);
 }
 

@@ -67,12 +67,16 @@ const std::vector<PolicyKind>& policy_kinds();
 // Those that learn from Lesson::others alone, so that a file by itself says nothing of them.
 const std::vector<PolicyKind>& transfer_policy_kinds();
 
+// What a kernel that is not ours runs by itself: only a file whose owner said so has any.
+const PolicyKind& shipped_policy_kind();
+
 // Throws Error naming those that exist; field and next: what the user was asked for, and can do.
 const PolicyKind& policy_kind(std::string_view name, const std::string& field = "policy",
                               const std::string& next = "pick from these, or say `all`");
 
 // Names that evaluation refers to.
 inline constexpr std::string_view kFixedPolicy = "fixed";
+inline constexpr std::string_view kShippedPolicy = "as-shipped";
 inline constexpr std::string_view kVllmPolicy = "vllm-tuning";
 inline constexpr std::string_view kMenuPolicy = "cost-model-menu";
 inline constexpr std::string_view kMenusPolicy = "cost-model-menus";  // what a plan serves

@@ -39,10 +39,10 @@ std::string measured_line(const MeasuredSpace& space) {
   const std::string note = calibration_note(p.routing);
   const auto known = [](const std::string& text) { return text.empty() ? "unknown" : text; };
   return fmt::format(
-      "{} on {}, {} experts a GPU (d {}, h {}, top {}): {} {} on {} (driver {}, {}), commit {}; "
+      "{}{} on {}, {} experts a GPU (d {}, h {}, top {}): {} {} on {} (driver {}, {}), commit {}; "
       "routing {}{}",
-      known(p.model), known(p.layout), space.shape.experts, space.shape.hidden,
-      space.shape.intermediate, space.shape.top_k,
+      p.kernel.empty() ? "" : p.kernel + ": ", known(p.model), known(p.layout), space.shape.experts,
+      space.shape.hidden, space.shape.intermediate, space.shape.top_k,
       p.gpu == kSimulatedGpu ? "SIMULATED, not measured," : "measured on", known(p.gpu),
       known(p.date), known(p.driver), known(p.toolkit), known(p.commit), known(p.routing),
       note.empty() ? "" : "\n" + note);
@@ -52,6 +52,7 @@ json provenance_json(const MeasuredSpace& space) {
   const Provenance& p = space.provenance;
   return {{"model", p.model},
           {"layout", p.layout},
+          {"kernel", p.kernel.empty() ? json(nullptr) : json(p.kernel)},
           {"gpus", space.gpus},
           {"shape",
            {{"experts", space.shape.experts},

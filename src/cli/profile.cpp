@@ -121,16 +121,27 @@ void add_import(CLI::App& profile) {
     bool as_json = false;
   };
   auto flags = std::make_shared<ImportFlags>();
-  verb->add_option("table", flags->table,
-                   "columns config, grid, load, us, and maybe occupancy and knobs")
+  verb->add_option(
+          "table", flags->table,
+          "columns config, grid, load, us, and maybe knobs, occupancy, tokens, role, pass, gpu, "
+          "domain")
       ->required();
   verb->add_option("--like", flags->like, "a .rmeas whose passes the loads belong to");
   verb->add_option("-o,--output", flags->out, "the .rmeas to write")->required();
   verb->add_flag("--json", flags->as_json, "for machines");
   verb->footer(
-      "A grid is ROWSxCOL_TILESxSLOTS (Eq. 1: rows of a tile, column tiles of a row tile, blocks "
-      "resident at once).\n"
-      "Example:\n  ramp profile import triton.tsv --like olmoe-ep8.rmeas -o triton.rmeas");
+      "A line holds times of one configuration on one load, the tokens of each local expert.  A "
+      "grid "
+      "is\nROWSxCOL_TILESxSLOTS (Eq. 1: rows of a tile, column tiles of a row tile, blocks "
+      "resident "
+      "at once), a second\nphase after a +; knobs are KEY=VALUE with blanks between; role is "
+      "train, "
+      "test or uniform.  Lines above the header\nsay top_k, hidden, intermediate, gpus, kernel, "
+      "gpu, date, ... as `# key: value`, and what the kernel runs by\nitself as `# shipped TOKENS: "
+      "CONFIG`.  docs/foreign-kernels.md has all of it with an example.\n"
+      "Examples:\n"
+      "  ramp profile import triton.csv -o triton.rmeas\n"
+      "  ramp profile import triton.tsv --like olmoe-ep8.rmeas -o triton.rmeas");
   verb->callback([flags] {
     const std::string text = read_whole_file(flags->table, "table", kMaxTableBytes);
     MeasuredSpace like;

@@ -95,6 +95,11 @@ constexpr ShapeField kShapeFields[] = {{"experts", &LocalShape::experts},
                                        {"hidden", &LocalShape::hidden},
                                        {"intermediate", &LocalShape::intermediate}};
 
+// Notes that only the times of kernels that are not ours have, so that a campaign's file holds what
+// it always held.
+constexpr const char* kKernelKey = "kernel";
+constexpr std::string_view kShippedKey = "shipped.";  // and the tokens
+
 // Kind and version first, since they decide what the person must do; then the schema, to the
 // letter.
 void check_schema(Database& database) {
@@ -208,6 +213,18 @@ Workload read_head(const std::map<std::string, std::string>& meta, const std::st
     workload.shape.*field.member = whole_number(
         meta, field.key, 1, field.member == &LocalShape::experts ? kMaxExperts : 1 << 24, path);
   workload.gpus = whole_number(meta, "gpus", 1, kMaxGpus, path);
+  if (const auto it = meta.find(kKernelKey); it != meta.end())
+    workload.provenance.kernel = it->second;
+  for (const auto& [key, label] : meta) {
+    if (!key.starts_with(kShippedKey)) continue;
+    int tokens = 0;
+    const char *at = key.data() + kShippedKey.size(), *end = key.data() + key.size();
+    const auto [next, error] = std::from_chars(at, end, tokens);
+    if (error != std::errc() || next != end || tokens < 0) damaged(path, "the note " + key);
+    workload.shipped.push_back({tokens, label});
+  }
+  std::sort(workload.shipped.begin(), workload.shipped.end(),
+            [](const ShippedPick& a, const ShippedPick& b) { return a.tokens < b.tokens; });
   return workload;
 }
 
@@ -280,6 +297,12 @@ void write_workload(Database& database, const Workload& workload) {
   }
   const std::string gpus = std::to_string(workload.gpus);
   meta.bind(1, std::string_view("gpus")).bind(2, std::string_view(gpus)).run();
+  if (const std::string& kernel = workload.provenance.kernel; !kernel.empty())
+    meta.bind(1, std::string_view(kKernelKey)).bind(2, std::string_view(kernel)).run();
+  for (const ShippedPick& pick : workload.shipped) {
+    const std::string key = fmt::format("{}{}", kShippedKey, pick.tokens);
+    meta.bind(1, std::string_view(key)).bind(2, std::string_view(pick.label)).run();
+  }
   Statement load(database, "INSERT INTO load VALUES(?, ?)");
   for (std::size_t i = 0; i < workload.loads.size(); ++i) {
     check_counts(workload.loads[i], workload.shape.experts, i);

@@ -47,6 +47,7 @@ MeasuredSpace load_measurements(const std::string& path) {
   space.gpus = workload.gpus;
   space.loads = std::move(workload.loads);
   space.passes = std::move(workload.passes);
+  space.shipped = std::move(workload.shipped);
   std::unordered_map<std::int64_t, std::size_t>
       place;  // config id -> candidate; -1 for those that are not ok
   for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -123,7 +124,8 @@ void save_measurements(const MeasuredSpace& space, const std::string& path) {
   std::filesystem::remove(temporary, ignored);
   try {
     MeasurementStore store(temporary, MeasurementStore::Durable::kAtClose);
-    store.begin({space.provenance, space.shape, space.gpus, space.loads, space.passes});
+    store.begin(
+        {space.provenance, space.shape, space.gpus, space.loads, space.passes, space.shipped});
     std::vector<TimedConfig> configs;
     for (const Candidate& candidate : space.candidates)
       configs.push_back({candidate, ConfigStatus::kOk});

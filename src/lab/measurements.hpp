@@ -49,6 +49,7 @@ struct Workload {
   int gpus = 1;
   std::vector<std::vector<int>> loads;  // sorted descending, no two equal
   std::vector<MeasuredPass> passes;
+  std::vector<ShippedPick> shipped;  // of kernels that are not ours
 };
 
 // The samples that one batch adds to a cell.  Throttled ones are counted and not kept.

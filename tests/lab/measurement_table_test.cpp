@@ -61,6 +61,95 @@ TEST(MeasurementTable, TimesOfOtherLoadsJoinAMeasuredSpaceWithoutAPass) {
   EXPECT_EQ(space.provenance.gpu, "unknown") << "a foreign table doesn't inherit the machine";
 }
 
+constexpr const char* kForeign =
+    "# kernel: of somebody\n# model: olmoe\n# layout: ep4\n# gpus: 4\n# top_k: 2\n# hidden: 2048\n"
+    "# intermediate: 1024\n# shipped 256: big\n# shipped 16: small\n"
+    "config,grid,knobs,tokens,role,pass,gpu,domain,load,us\n"
+    "small,16x8x264+16x4x264,BLOCK_M=16 warps=4 async=true kind=wide,64,train,a,2,code,9 3 0,12 "
+    "13\n"
+    "small,,,64,train,a,0,code,1 1 1,10 11\n"
+    "big,64x8x132,\"{\"\"BLOCK_M\"\": 64}\",64,train,a,2,code,3 9 0,14\n"
+    "small,,,64,test,b,1,math,9 3 0,12.5\n"
+    "big,64x8x132,,128,uniform,c,,uniform,9 9 9,20\n"
+    "small,,,128,uniform,c,,uniform,9 9 9,21\n"
+    "small,,,128,uniform,c,,uniform,9 9 8,22\n";
+
+TEST(MeasurementTable, ColumnsSayWhichPassesTheLoadsBelongTo) {
+  const MeasuredSpace space = parse_table(kForeign, "f.csv", nullptr);
+  EXPECT_EQ(space.gpus, 4);
+  ASSERT_EQ(space.passes.size(), 3u);
+  EXPECT_EQ(space.passes[0].load_of_gpu, (std::vector<int>{1, -1, 0, -1}));
+  EXPECT_EQ(space.passes[0].tokens, 64);
+  EXPECT_EQ(space.passes[0].domain, "code");
+  EXPECT_EQ(space.passes[1].role, Role::kTest);
+  EXPECT_EQ(space.passes[1].load_of_gpu, (std::vector<int>{-1, 0, -1, -1}));
+  EXPECT_EQ(space.passes[2].role, Role::kUniform);
+  EXPECT_EQ(space.passes[2].load_of_gpu, (std::vector<int>{2, 3, -1, -1}))
+      << "without a number the next GPU, once for all configurations";
+  EXPECT_EQ(space.samples[0][0], (std::vector<float>{12, 13, 12.5f}));
+  EXPECT_EQ(space.candidates[0].knobs, R"({"BLOCK_M":16,"async":true,"kind":"wide","warps":4})");
+  EXPECT_EQ(space.candidates[1].knobs, R"({"BLOCK_M":64})");
+  EXPECT_EQ(space.candidates[1].grid.phases, 1);
+}
+
+TEST(MeasurementTable, AFileKeepsTheKernelAndWhatItRunsByItself) {
+  const MeasuredSpace space = parse_table(kForeign, "f.csv", nullptr);
+  EXPECT_EQ(space.provenance.kernel, "of somebody");
+  ASSERT_EQ(space.shipped.size(), 2u);
+  EXPECT_EQ(space.shipped[0].tokens, 16);
+  EXPECT_EQ(space.shipped[0].label, "small");
+  const ScratchFolder folder;
+  save_measurements(space, folder.file("f.rmeas"));
+  const MeasuredSpace read = load_measurements(folder.file("f.rmeas"));
+  expect_equal(read, space);
+  EXPECT_EQ(read.provenance.kernel, "of somebody");
+  ASSERT_EQ(read.shipped.size(), 2u);
+  EXPECT_EQ(read.shipped[1].tokens, 256);
+  EXPECT_EQ(read.shipped[1].label, "big");
+  const MeasuredSpace again = parse_table(table_text(read), "g.tsv", &read);
+  EXPECT_EQ(again.shipped.size(), 2u) << "a table lets them out and in again";
+  EXPECT_EQ(again.provenance.kernel, "of somebody");
+}
+
+TEST(MeasurementTable, ForeignLinesThatContradictEachOtherAreRefused) {
+  const std::string text = kForeign;
+  const auto error = [&](const std::string& line) {
+    return error_of([&] { parse_table(text + line, "f.csv", nullptr); });
+  };
+  const auto expect = [&](const std::string& line, const char* said) {
+    const std::string e = error(line);
+    EXPECT_NE(e.find(said), std::string::npos) << line << e;
+    EXPECT_NE(e.find("f.csv:18"), std::string::npos) << e;
+    EXPECT_NE(e.find("; allowed: "), std::string::npos) << e;
+  };
+  expect("small,,,64,train,a,2,code,9 4 0,12\n", "another load for GPU 2 of pass a");
+  expect("small,,,65,train,a,1,code,9 4 0,12\n", "pass a with 65 tokens");
+  expect("small,,,64,test,a,1,code,9 4 0,12\n", "role test");
+  expect("small,,,64,train,a,4,code,9 4 0,12\n", "GPU 4");
+  expect("small,,,64,held,z,1,code,9 4 0,12\n", "the role held");
+  expect("small,,,6.5,test,z,1,code,9 4 0,12\n", "tokens: got 6.5");
+  expect("small,,,64 65,test,z,1,code,9 4 0,12\n", "tokens: got 64 65");
+  expect("small,,BLOCK_M=32,64,test,z,1,code,9 4 0,12\n", "knobs");
+  expect("small,,BLOCK_M,64,test,z,1,code,9 4 0,12\n", "the knobs BLOCK_M");
+  expect("other,8x8x8,{,64,test,z,1,code,9 4 0,12\n", "the knobs {");
+  expect("other,8x8x8,A=1 A=2,64,test,z,1,code,9 4 0,12\n", "A twice");
+  expect("other,,,64,test,z,1,code,9 4 0,12\n", "other without a grid");
+  expect("small,,,64,test,z,1,code,9,4,0,12\n", "12 fields");
+  expect("small,,,64,test,z,1,code,9 4 0,0\n", "got 0");
+  const auto head = [](const std::string& header, const MeasuredSpace* like = nullptr) {
+    return error_of([&] {
+      parse_table("# top_k: 2\n# hidden: 8\n# intermediate: 8\n" + header, "h.csv", like);
+    });
+  };
+  EXPECT_NE(head("config,grid,load,us,roll\n").find("the column roll"), std::string::npos);
+  const MeasuredSpace like = example();
+  EXPECT_NE(head("config,grid,load,us,role\n", &like).find("--like"), std::string::npos);
+  EXPECT_NE(head("# shipped 8: c\nconfig,grid,load,us\na,8x8x8,1 2,3\n").find("# shipped 8"),
+            std::string::npos);
+  EXPECT_NE(head("# gpus: 0\nconfig,grid,load,us\na,8x8x8,1 2,3\n").find("# gpus"),
+            std::string::npos);
+}
+
 TEST(MeasurementTable, ErrorsNameTheLine) {
   const std::string head = "# top_k: 2\n# hidden: 8\n# intermediate: 8\nconfig\tgrid\tload\tus\n";
   const auto error = [](const std::string& text) {

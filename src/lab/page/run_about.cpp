@@ -28,7 +28,8 @@ std::string clocks_text(const CampaignRecord& record) {
 
 std::string device_code(const RunFindings& found) {
   const std::string& sources = found.space.provenance.sources;
-  if (found.asked.file.is_imported()) return "of another kernel";
+  if (found.asked.file.is_imported())
+    return "of another kernel: " + or_unknown(found.space.provenance.kernel);
   if (sources.empty()) return "unknown";
   return fmt::format("{} ({})", sources,
                      found.is_simulated() ? "simulated"
