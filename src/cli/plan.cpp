@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `ramp plan`: make a plan of measurements, show one, explain what it does with a load, verify it;
-// plan_diff.cpp compares two.
+// plan_diff.cpp compares two, plan_export.cpp writes what other kernels read.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -13,6 +13,7 @@
 #include "cli/load_input.hpp"
 #include "cli/measured_input.hpp"
 #include "cli/plan_diff.hpp"
+#include "cli/plan_export.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
 #include "gpu/cubin_cache.hpp"
@@ -285,7 +286,8 @@ void add_plan_file(CLI::App* part, Options& options) {
 }  // namespace
 
 void add_plan(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("plan", "Make, show, explain, verify and compare plans");
+  CLI::App* verb =
+      app.add_subcommand("plan", "Make, show, explain, verify, compare and export plans");
   verb->require_subcommand(1);
   auto options = std::make_shared<Options>();
 
@@ -326,6 +328,7 @@ void add_plan(CLI::App& app) {
       "olmoe_ep8.plan.json");
 
   add_plan_diff(*verb);
+  add_plan_export(*verb);
 
   verb->footer(
       "Example:\n  ramp plan make olmoe_ep8.rmeas -o olmoe_ep8.plan.json && ramp plan show "
