@@ -38,13 +38,13 @@ struct Options {
 std::string if_there(const fs::path& path) { return fs::exists(path) ? path.string() : ""; }
 
 // What the repository ships, sorted by name.
-std::vector<std::string> shipped_files(const std::string& data) {
-  const fs::path folder = fs::path(data) / "h200";
+std::vector<std::string> shipped_files(const std::string& data, bool of_foreign) {
+  const fs::path folder = fs::path(data) / (of_foreign ? "h200/foreign" : "h200");
   std::vector<std::string> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.path().extension() == ".rmeas") files.push_back(entry.path().string());
-  if (files.empty())
+  if (files.empty() && !of_foreign)
     throw Error("--data", "'" + data + "'", "a folder with h200/*.rmeas",
                 "run in the repository, or name measurement files: ramp paper RESULT FILE ...");
   std::sort(files.begin(), files.end());
@@ -64,11 +64,12 @@ void run(Options& options) {
   const PaperResult& result = paper_result(options.result);
   PaperRequest& request = options.request;
   const bool is_shipped = options.files.empty();
-  if (is_shipped) options.files = shipped_files(options.data);
+  if (is_shipped) options.files = shipped_files(options.data, result.of_foreign);
   for (const std::string& path : options.files) {
     MeasuredFile file{path, read_measured(path)};
     // A row of another kernel is not ours to put beside the paper's; by name it is.
-    if (!is_shipped || !file.is_imported()) request.files.push_back(std::move(file));
+    if (!is_shipped || file.is_imported() == result.of_foreign)
+      request.files.push_back(std::move(file));
   }
   policy_kind(request.choice), policy_kind(request.beside);
   request.menu = options.menu.menu();

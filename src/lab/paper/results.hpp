@@ -14,6 +14,7 @@ struct PaperResult {
   const char* name;     // "table3"
   const char* summary;  // one line
   Report (*make)(const PaperRequest&);
+  bool of_foreign = false;  // rests on measurements of kernels that are not ramp's
 };
 
 const std::vector<PaperResult>& paper_results();
