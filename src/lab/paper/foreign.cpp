@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
+#include "choice/batch_table.hpp"
 #include "lab/paper/results.hpp"
 
 namespace ramp {
@@ -51,6 +53,16 @@ struct Gains {
   }
 };
 
+// The nearest of vLLM's batch sizes: files have passes of every size, but not equally many.
+int size_of(int tokens) { return kVllmBatchSizes[nearest_key(kVllmBatchSizes, tokens)]; }
+
+// The evaluation of passes of about so many tokens alone: the others count as too small.
+Evaluation of_size(Evaluation e, int size) {
+  for (int& tokens : e.tokens)
+    if (size_of(tokens) != size) tokens = 0;
+  return e;
+}
+
 bool has_shipped(const MeasuredFile& file) { return !file.space.shipped.empty(); }
 
 }  // namespace
@@ -82,6 +94,7 @@ Report paper_foreign(const PaperRequest& request) {
                     request, report);
   std::map<std::string, std::string> kernels;  // once each, with what measured it
   std::map<std::string, Gains> by_layout;
+  std::map<int, Gains> by_size;
   Gains all;
   for (size_t r = 0; r < rows.size(); ++r) {
     if (!evaluations[r]) continue;
@@ -90,15 +103,25 @@ Report paper_foreign(const PaperRequest& request) {
     own.add(e, request);
     by_layout[rows[r].layout].add(e, request);
     all.add(e, request);
+    std::set<int> sizes;
+    for (const int tokens : e.tokens)
+      if (tokens >= request.large_batch) sizes.insert(size_of(tokens));
+    for (const int size : sizes) by_size[size].add(of_size(e, size), request);
     report.rows.push_back(own.row(model_title(rows[r].model), layout_title(rows[r].layout),
                                   scored_on(*rows[r].file, e, request), request));
     const Provenance& p = rows[r].file->space.provenance;
     kernels[p.kernel.empty() ? "unnamed kernel" : p.kernel] = p.toolkit + ", " + p.sources;
   }
   const auto layouts = [](const Gains& gains) {
-    return fmt::format("{} files", gains.choice.layouts());
+    const int files = gains.choice.layouts();
+    return fmt::format("{} file{}", files, files == 1 ? "" : "s");
   };
-  if (report.rows.size() > 1) {
+  const bool has_several = report.rows.size() > 1;
+  if (by_size.size() > 1)
+    for (const auto& [size, gains] : by_size)
+      report.rows.push_back(
+          gains.row("geometric mean", fmt::format("{} tokens", size), layouts(gains), request));
+  if (has_several) {
     for (const auto& [layout, gains] : by_layout)
       report.rows.push_back(
           gains.row("geometric mean", layout_title(layout), layouts(gains), request));
