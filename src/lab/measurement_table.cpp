@@ -80,6 +80,10 @@ constexpr std::string_view kShipped = "shipped ";  // and the tokens: a note
 // as plans hold it.
 std::string parse_knobs(const std::string& text, const std::string& where) {
   using nlohmann::json;
+  // Bytes that are no UTF-8 become a mark instead of an exception.
+  const auto text_of = [](const json& value) {
+    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  };
   json knobs = json::object();
   if (text.empty()) return "";
   const auto refuse = [&](const std::string& what) {
@@ -92,8 +96,8 @@ std::string parse_knobs(const std::string& text, const std::string& where) {
     if (!knobs.is_object()) refuse(text.substr(0, 60));
     for (const auto& [key, value] : knobs.items())
       if (!value.is_number_integer() && !value.is_boolean() && !value.is_string())
-        refuse(key + " = " + value.dump().substr(0, 40));
-    return knobs.dump();
+        refuse(key + " = " + text_of(value).substr(0, 40));
+    return text_of(knobs);
   }
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
@@ -113,7 +117,7 @@ std::string parse_knobs(const std::string& text, const std::string& where) {
     else
       knobs[key] = value;
   }
-  return knobs.dump();
+  return text_of(knobs);
 }
 
 // One table, line by line.  Everything that a line says is checked where it stands, so that the
@@ -368,6 +372,9 @@ void TableReader::finish_passes() {
   if (!gpus_)
     for (const GrowingPass& growing : passes_)
       space_.gpus = std::max(space_.gpus, growing.load_of_gpu.rbegin()->first + 1);
+  if (passes_.size() * static_cast<std::size_t>(space_.gpus) > kMaxCells)
+    throw Error(name_, fmt::format("{} passes on {} GPUs", passes_.size(), space_.gpus),
+                fmt::format("a product up to {}", kMaxCells), "number the GPUs from 0");
   for (GrowingPass& growing : passes_) {
     // GPUs that were not timed count as idle: a pass is as slow as the slowest that was.
     growing.pass.load_of_gpu.assign(static_cast<std::size_t>(space_.gpus), -1);

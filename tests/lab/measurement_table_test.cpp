@@ -150,6 +150,41 @@ TEST(MeasurementTable, ForeignLinesThatContradictEachOtherAreRefused) {
             std::string::npos);
 }
 
+// Somebody else's file: whatever is in it, it is read or refused.
+TEST(MeasurementTable, DamagedTablesAreReadOrRefusedAndNothingElse) {
+  const std::string whole = kForeign;
+  std::mt19937 random(7);
+  int read = 0, refused = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::string text = whole;
+    for (unsigned n = 1 + random() % 4; n > 0; --n) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 6);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), random() % 30));
+          break;
+        default:
+          text.insert(at, 1, ",;=\"{} 9-\n"[random() % 10]);
+      }
+    }
+    try {
+      const MeasuredSpace space = parse_table(text, "d.csv", nullptr);
+      EXPECT_NO_THROW(check_space(space));
+      ++read;
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(read, 100);
+  EXPECT_GT(refused, 1000);
+}
+
 TEST(MeasurementTable, ErrorsNameTheLine) {
   const std::string head = "# top_k: 2\n# hidden: 8\n# intermediate: 8\nconfig\tgrid\tload\tus\n";
   const auto error = [](const std::string& text) {
