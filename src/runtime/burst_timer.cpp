@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/statistics.hpp"
+#include "kernels/prepare/runs.h"
 #include "kernels/prepare/twin.hpp"
 #include "problem/catalog.hpp"
 #include "problem/random.hpp"
@@ -223,7 +224,8 @@ FfnArgs BurstTimer::arguments(const FfnConfig& config, const PlacedLoad& load) c
                               deepest_prefill({&config, 1}, shape_.hidden));
   const int fullest = *std::max_element(load.grouped.counts.begin(), load.grouped.counts.end());
   a.prefill_down = down_prefill(a.prefill, fullest, config.rows, a.owned_experts == shape_.experts);
-  if (config.topology == kF3) a.clear = load.tokens * (shape_.hidden / 8);
+  const auto rows = static_cast<int>(load.grouped.rows.size());
+  a.rows_grouped = config.topology == kF3 && pays_row_a_pair(shape_.intermediate, rows);
   a.most_rows = static_cast<int>(middle_rows_);
   a.pace_ns = prefill_pace_ns(config, shape_.intermediate, a.owned_experts,
                               gpu_like(context_.info().name).stream_tbps);
@@ -261,7 +263,7 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
     tiles.resize(tiles.size() + 1);  // an empty list has an address too
     load.tiles[tiles_key(c)] = {append(arena, tiles), number};
   }
-  reserve_rows(tokens);
+  reserve_rows(std::max(tokens, static_cast<int>(pairs)));  // by token, or one a pair
   reserve_middle(pairs);
   if (arena_.bytes() < arena.size()) arena_ = gpu::Buffer(2 * arena.size());
   arena_.upload(arena.data(), arena.size());

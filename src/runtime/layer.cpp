@@ -12,6 +12,7 @@
 #include "choice/measured.hpp"
 #include "gpu/stream.hpp"
 #include "kernels/ffn/space.hpp"
+#include "kernels/prepare/runs.h"
 #include "problem/catalog.hpp"
 #include "runtime/layer_arguments.hpp"
 #include "runtime/prefill.hpp"
@@ -114,7 +115,9 @@ LayerMode mode_of(const LayerOptions& o, const LayerCall& call) {
   LayerMode mode{.phased = o.menu[0].topology == kF3, .ordered = o.ordered};
   mode.row_a_pair =
       mode.phased && !call.ready_counts && !call.hidden_scales &&
-      o.row_a_pair.value_or(pays_row_a_pair(o.shape.intermediate, call.tokens * o.shape.top_k));
+      o.row_a_pair.value_or(pays_row_a_pair(
+          o.shape.intermediate, static_cast<int>(static_cast<long long>(call.tokens) *
+                                                 o.shape.top_k * o.shape.experts / o.experts)));
   return mode;
 }
 

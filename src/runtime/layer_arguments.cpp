@@ -88,11 +88,8 @@ void set_mode(LayerArguments& arguments, const LayerMode& mode) {
     // Rows that come grouped stay where they are: each has one result, and the output is its slot.
     p.position = nullptr, f.slots = f.output;
     if (p.slots) p.output = nullptr;  // those that nothing fills stay as they are
-  } else {
-    // Written whole, by `combine`; or cleared by `ffn`, which adds into it.
-    p.output = nullptr;
-    if (!mode.ordered)
-      f.clear = static_cast<int>(static_cast<long long>(p.tokens) * p.hidden_size / 8);
+  } else if (mode.ordered) {
+    p.output = nullptr;  // written whole, by `combine`
   }
 }
 

@@ -97,7 +97,7 @@ void LayerBench::set_load(const LoadSource& source, int tokens) {
   const Workspace layout =
       workspace_layout(shape_, tokens, {.middle = true, .slots = true, .row_a_pair = true});
   workspace_ = gpu::Buffer(layout.bytes);
-  std::vector<gpu::CUdeviceptr> counters;
+  std::vector<gpu::CUdeviceptr> claims;
   for (std::size_t i = 0; i < routed_.size(); ++i) {
     const RoutedLayer& r = routed_[i];
     std::vector<int> active;
@@ -112,11 +112,10 @@ void LayerBench::set_load(const LoadSource& source, int tokens) {
     p.gates =
         gpu::Buffer::of(random_gates(tokens, shape_.top_k, 900 + static_cast<std::uint64_t>(i)));
     p.workspace = gpu::Buffer(layout.bytes);
-    for (const std::size_t counter : {offsetof(LayerState, claim), offsetof(LayerState, cleared)})
-      counters.push_back(p.workspace.ptr(layout.state) + counter);
+    claims.push_back(p.workspace.ptr(layout.state) + offsetof(LayerState, claim));
     places_.push_back(std::move(p));
   }
-  counters_ = gpu::Buffer::of(counters);
+  claims_ = gpu::Buffer::of(claims);
 }
 
 LayerBench::Stack LayerBench::stack(const BenchChoice& choice) {
@@ -188,18 +187,17 @@ void LayerBench::prepare_all(const Stack& s) {
 
 TimedGraph LayerBench::ready_graph(const std::string& name, const Stack& s, bool with_ids) {
   const int layers = static_cast<int>(places_.size());
-  return {
-      name,
-      gpu::Graph::capture(stream_,
-                          [&] {
-                            for (std::size_t i = 0; i < places_.size(); ++i) {
-                              if (with_ids) write_ids(i);
-                              LayerCall call = call_of(i, s.choice, true);
-                              call.prepare = false;
-                              s.layers[i].forward(call);
-                            }
-                          }),
-      [this, layers](gpu::CUstream stream) { bench_.rearm(counters_.ptr(), 2 * layers, stream); }};
+  return {name,
+          gpu::Graph::capture(stream_,
+                              [&] {
+                                for (std::size_t i = 0; i < places_.size(); ++i) {
+                                  if (with_ids) write_ids(i);
+                                  LayerCall call = call_of(i, s.choice, true);
+                                  call.prepare = false;
+                                  s.layers[i].forward(call);
+                                }
+                              }),
+          [this, layers](gpu::CUstream stream) { bench_.rearm(claims_.ptr(), layers, stream); }};
 }
 
 TimedGraph LayerBench::stream_graph() {

@@ -124,8 +124,7 @@ class LayerBench {
   std::vector<RoutedLayer> routed_;
   std::vector<Place> places_;
   std::unique_ptr<Expected> expected_;  // of this load, once a check has asked
-  gpu::Buffer hidden_, output_, workspace_;
-  gpu::Buffer counters_;  // addresses of those that a launch on a ready list needs at 0
+  gpu::Buffer hidden_, output_, workspace_, claims_;
 };
 
 }  // namespace ramp

@@ -135,7 +135,7 @@ struct PhasedLayout {
 constexpr int kPhasedClaimSlots =
     kFfnMaxStages + 2;  // of a cluster's claims, see phased/producer.cuh
 constexpr int kPhasedProducerRegisters = 72, kPhasedConsumerRegisters = 216;
-constexpr int kPhasedHeadBytes = 48;  // PhasedItem
+constexpr int kPhasedHeadBytes = 32;  // PhasedItem
 constexpr int kPhasedBoxRows = 32;    // that a copy brings of rows that stand together
 constexpr int kPhasedMiddlePitch = kScaleGroup + 16;  // bytes, of activated rows in `staging`
 RAMP_HD constexpr PhasedLayout phased_layout(const FfnConfig& c) {

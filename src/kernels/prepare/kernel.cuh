@@ -48,11 +48,12 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
 // The same for large loads, piece by piece: a warp asks for the key of a piece two ahead and, if
 // anybody wants the token, for its columns one ahead.  key_of(piece) is a word a lane,
 // wanted(piece, key) bits that all lanes know, row_of(piece, key, bit) where a copy of the row
-// goes.
+// goes.  The same columns of `output` are cleared, if it is there.
 template <class KeyOf, class Wanted, class RowOf, class Meanwhile>
 __device__ __forceinline__ void quantise_pieces(const PrepareArgs& a, int block, int blocks,
-                                                const KeyOf& key_of, const Wanted& wanted,
-                                                const RowOf& row_of, const Meanwhile& meanwhile) {
+                                                unsigned short* output, const KeyOf& key_of,
+                                                const Wanted& wanted, const RowOf& row_of,
+                                                const Meanwhile& meanwhile) {
   const int lane = threadIdx.x % 32;
   const auto load = [&](const RowPiece& p, unsigned copies, int4(&row)[kPieceHalves]) {
     const unsigned short* from = a.hidden + static_cast<long long>(p.token) * a.hidden_size;
@@ -94,8 +95,8 @@ __device__ __forceinline__ void quantise_pieces(const PrepareArgs& a, int block,
 #pragma unroll
     for (int h = 0; h < kPieceHalves; ++h) {
       const long long at = static_cast<long long>(now.token) * a.hidden_size + now.column(h);
-      if (now.column(h) < a.hidden_size && a.output)
-        *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
+      if (now.column(h) < a.hidden_size && output)
+        *reinterpret_cast<uint4*>(output + at) = uint4{0, 0, 0, 0};
       row[h] = next[h];
     }
     copies = next_copies, key = next_key, next_key = later_key;
@@ -110,7 +111,7 @@ __device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int bl
                                                     const Meanwhile& meanwhile) {
   const int lane = threadIdx.x % 32;
   quantise_pieces(
-      a, block, blocks,
+      a, block, blocks, a.output,
       [&](const RowPiece& p) {
         return a.ids && p.token < a.tokens && lane < a.top_k
                    ? load_cg(a.ids + static_cast<long long>(p.token) * a.top_k + lane)
@@ -124,11 +125,19 @@ __device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int bl
       [](const RowPiece& p, int, int) { return p.token; }, meanwhile);
 }
 
+// Meanwhile, where the rows wait for the grouping.
+__device__ __forceinline__ void clear_output(const PrepareArgs& a, int block, int blocks) {
+  const long long words = static_cast<long long>(a.tokens) * a.hidden_size / 8;
+  for (long long i = static_cast<long long>(block) * kPrepareThreads + threadIdx.x; i < words;
+       i += static_cast<long long>(blocks) * kPrepareThreads)
+    reinterpret_cast<uint4*>(a.output)[i] = uint4{0, 0, 0, 0};
+}
+
 // A row for each local pair, where the grouping says.
 __device__ __forceinline__ void quantise_pairs(const PrepareArgs& a, int block, int blocks) {
   const int lane = threadIdx.x % 32;
   quantise_pieces(
-      a, block, blocks,
+      a, block, blocks, nullptr,
       [&](const RowPiece& p) {
         return p.token < a.tokens && lane < a.top_k
                    ? load_cg(a.position + static_cast<long long>(p.token) * a.top_k + lane)
@@ -147,7 +156,9 @@ __device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int s
   const auto inspect = [&] {
     inspect_tokens(a, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps);
   };
-  if (!a.hidden || a.slots) {
+  if (a.row_a_pair) {
+    clear_output(a, block, blocks);
+  } else if (!a.hidden || a.slots) {
     take_arrived_rows(a, block, blocks, shared);
     inspect();
   } else if constexpr (kLarge) {

@@ -54,7 +54,7 @@ int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting) {
 
 int prepare_blocks(const PrepareArgs& args, int sms, Selecting selecting) {
   const bool rows = args.hidden || args.scales || args.output;
-  if (args.row_a_pair || (args.ready_counts && !rows)) return selecting.blocks;
+  if (args.row_a_pair ? !args.output : args.ready_counts && !rows) return selecting.blocks;
   const int expected = args.ready_counts && args.expected_rows > 0
                            ? std::min(args.expected_rows, args.tokens)
                            : args.tokens;

@@ -21,11 +21,11 @@ constexpr int kPairsOfCluster = kBlocksOfCluster * kPairsOfOneBlock;
 constexpr int kPairsOfRun = 1024;
 constexpr int kMostRuns = 48;
 
-// Whether a row for each pair pays (PrepareArgs::row_a_pair), where the kernel has two phases: each
-// row is read h / 128 times, by the copy engine if rows stand together; but the rows wait for the
-// grouping, two to four microseconds.
-RAMP_HD constexpr bool pays_row_a_pair(int intermediate, int pairs) {
-  return intermediate >= 1536 && pairs >= 4096;
+// Whether a row for each pair pays (PrepareArgs::row_a_pair) where the kernel has two phases and
+// this GPU gets so many rows: each is read h / 128 times, by the copy engine if rows stand
+// together; but they wait for the grouping, two to four microseconds.
+RAMP_HD constexpr bool pays_row_a_pair(int intermediate, int rows) {
+  return static_cast<long long>(intermediate) * rows >= 3'250'000;
 }
 
 enum class SelectBy { kBlock, kCluster, kRuns };

@@ -105,7 +105,7 @@ __device__ __forceinline__ void write_state(const PrepareArgs& a, int choice, in
   LayerState& s = *a.state;
   s.choice = choice;
   s.tiles = tiles;
-  s.claim = s.cleared = 0;
+  s.claim = 0;
   s.rows = rows;
   // Nothing comes back from these: to read and write costs a latency that the layer waits for.
   atomicAdd(&s.passes, 1u);

@@ -43,7 +43,6 @@ struct LayerState {
   int tiles;           // in the list
   int claim;           // next item, counted up by the blocks
   int rows;            // token-expert pairs of this GPU
-  int cleared;         // pieces of the output that `ffn` has cleared, in topology F3
   unsigned passes;     // calls
   unsigned foreign;    // pairs of other GPUs
   unsigned padded;     // ids of -1
@@ -100,8 +99,6 @@ struct FfnArgs {
   const unsigned char* rows_q;
   const float* rows_scale;
   unsigned short* output;
-  int clear;         // in topology F3: 16-byte words of the output that are cleared before anything
-                     // is added into it; 0: nothing is added
   int rows_grouped;  // in topology F3: rows_q and rows_scale are in the order grouped by expert,
                      // else by token
   int most_rows;     // that rows_q, if grouped, and middle_q have room for

@@ -6,9 +6,6 @@
 // rows go to slots, which `combine` sums in a fixed order.  For loads of many rows an expert, where
 // F1's additions (one a slice of h) would take longer than the products.
 //
-// The output is cleared here as well, a piece with every up item, by warps that have little to do
-// then: before this launch it would cost the time it takes.
-//
 // A counter a row tile says how many warpgroups have written their part of its middle rows; whoever
 // gathers rows of a down item waits for all of them.  Items are claimed in order, all up items
 // before all down items, so what is waited for is being worked on: nobody waits in a circle.

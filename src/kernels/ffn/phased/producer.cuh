@@ -77,27 +77,16 @@ __device__ __forceinline__ void phased_prefill(const PhasedShared& s, const FfnA
   }
 }
 
-// Indices of up items, those without rows among them.  A load without any row has as many as
-// blocks, because there is an output to be cleared.
-template <class E>
-__device__ __forceinline__ int up_indices(const FfnArgs& a, int tiles) {
-  const int columns = a.intermediate / kScaleGroup;
-  return tiles > 0 ? tiles * (E::kSplit > 1 ? round_up(columns, 2) : columns) : gridDim.x;
-}
-
 // Nothing but units to go through.
-__device__ __forceinline__ PhasedItem no_rows(int units) {
-  return {0, 0, 0, 0, 0, 0, 0, units, -1, -1};
-}
+__device__ __forceinline__ PhasedItem no_rows(int units) { return {0, 0, 0, 0, 0, 0, 0, units}; }
 
 // Item `index`: those of the up projection first, so that a block which waits for another's result
 // waits for an item that somebody works on already.
 template <class E>
 __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, int index) {
   const int up_columns = a.intermediate / kScaleGroup,
-            down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = up_indices<E>(a, tiles);
-  if (index >= up_items + tiles * down_columns) return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0, -1, -1};
-  if (tiles == 0) return no_rows(0);
+            down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = tiles * up_columns;
+  if (index >= up_items + tiles * down_columns) return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0};
   const int down = index >= up_items, columns = down ? down_columns : up_columns;
   index -= down ? up_items : 0;
   int tile = index / columns, column = index % columns;
@@ -115,9 +104,7 @@ __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, i
           t.y,
           tile,
           t.x & kTileShares ? kWeightsAgain : 0,
-          (down ? a.intermediate : a.hidden) / kScaleGroup,
-          -1,
-          -1};
+          (down ? a.intermediate : a.hidden) / kScaleGroup};
 }
 
 // The same in a cluster, whose blocks take items 2n and 2n + 1: two row tiles of an expert times
@@ -125,13 +112,12 @@ __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, i
 // columns.  So that every expert begins with an even index, the columns are rounded up to an even
 // number; the block that gets one too many goes through its units without rows, because the
 // cluster's rings move together.
-template <class E>
 __device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, int tiles, int index) {
   const int up_columns = a.intermediate / kScaleGroup,
-            down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = up_indices<E>(a, tiles);
+            down_columns = ceil_div(a.hidden, kFfnUnitCols),
+            up_items = tiles * round_up(up_columns, 2);
   if (index >= up_items + tiles * round_up(down_columns, 2))
-    return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0, -1, -1};
-  if (tiles == 0) return no_rows(0);
+    return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0};
   const int down = index >= up_items, columns = down ? down_columns : up_columns,
             places = round_up(columns, 2), units = (down ? a.intermediate : a.hidden) / kScaleGroup;
   index -= down ? up_items : 0;
@@ -146,7 +132,7 @@ __device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, int tiles, i
     return no_rows(units);
   }
   t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
-  return {down, t.x & 0xffff, column, t.x >> 16 & 0xff, t.y, tile, weights, units, -1, -1};
+  return {down, t.x & 0xffff, column, t.x >> 16 & 0xff, t.y, tile, weights, units};
 }
 
 // By one thread.
@@ -184,10 +170,9 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
       mbarrier_wait_cluster(s.claim(mail.slot), mail.phase);
       next = *s.word(s.claimed(mail.slot));
       mail.next();
-      return paired_item<E>(a, tiles, next * E::kSplit + static_cast<int>(s.rank));
+      return paired_item(a, tiles, next * E::kSplit + static_cast<int>(s.rank));
     }
   };
-  const int pieces = up_indices<E>(a, tiles);  // of the output: one to be cleared with each
   if constexpr (E::kSplit > 1) claim();
   int requested = start.units;  // of the item, already
 #pragma unroll 1
@@ -195,21 +180,11 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
     PhasedItem it = next_item();
     const bool dropped = requested > 0 && !(it.rows > 0 && it.down == start.down &&
                                             it.expert == start.expert && it.column == start.column);
-    const int index = E::kSplit == 1 ? next : next * E::kSplit + static_cast<int>(s.rank);
     if (dropped) {
       it = no_rows(requested);
-    } else {
-      if (E::kSplit == 1 && it.rows == 0) {  // the owned tile of an expert without rows
-        if (index >= pieces || a.clear == 0) {
-          claim();
-          continue;
-        }
-        it = no_rows(0);
-      }
-      if (index < pieces && a.clear > 0) {
-        it.clear_from = static_cast<int>(static_cast<long long>(a.clear) * index / pieces);
-        it.clear_to = static_cast<int>(static_cast<long long>(a.clear) * (index + 1) / pieces);
-      }
+    } else if (E::kSplit == 1 && it.rows == 0) {  // the owned tile of an expert without rows
+      claim();
+      continue;
     }
     mbarrier_wait(s.item_empty(item.slot), item.phase);
     *E::head(s, item.slot) = it;
@@ -217,7 +192,6 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
     if (it.rows == kNoMoreItems) break;
     item.next();
     const int claim_at = dropped ? it.units : max(0, it.units - 2);  // late, but in time
-    if (!dropped && it.units == 0) claim();
     const u64 policy = it.weights & kWeightsAgain ? again : once;
 #pragma unroll 1
     for (int k = 0; k < it.units; ++k, unit.next()) {
@@ -238,7 +212,7 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
 // By the 96 threads behind the first warp: all bring rows and their scales, the last two also the
 // weights' two scales of a unit.  Rows that stand together (those between the projections, and
 // grouped ones) the copy engine brings, asked by the first: copies of 16 bytes a thread cost an
-// eighth of a full tile's time.  Behind an up item they clear their piece of the output.
+// eighth of a full tile's time.
 template <class E>
 __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnArgs& a,
                                               const PhasedMaps& maps) {
@@ -256,7 +230,6 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
   const int scale = thread - (kFfnGatherThreads - 2);  // of the weights, or negative
   RingCursor unit{E::config.stages}, item{kFfnItemSlots};
   unit.phase = 1;
-  bool cleared = a.clear == 0;  // the whole output
 
 #pragma unroll 1
   for (;; item.next()) {
@@ -270,8 +243,6 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
     const int all_up = kFfnConsumers * h_blocks;  // arrivals of the tile's up items
     if (it.down && thread == 0) {
       wait_at_least(a.ready + it.tile, all_up);
-      if (!cleared) wait_at_least(&a.state->cleared, up_indices<E>(a, load_cg(&a.state->tiles)));
-      cleared = true;
       fence_proxy_async_global();
     }
     named_barrier(kGatherers, kFfnGatherThreads);
@@ -338,12 +309,6 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
     if (it.down && thread == 0 &&
         atomicAdd(a.ready + it.tile, 1) == all_up + ceil_div(a.hidden, kFfnUnitCols) - 1)
       a.ready[it.tile] = 0;
-    if (it.clear_from >= 0) {
-      for (int i = it.clear_from + thread; i < it.clear_to; i += kFfnGatherThreads)
-        reinterpret_cast<uint4*>(a.output)[i] = uint4{0, 0, 0, 0};
-      named_barrier(kGatherers, kFfnGatherThreads);
-      if (thread == 0) add_release(&a.state->cleared, 1);
-    }
     __syncwarp();
     if (thread % 32 == 0) mbarrier_arrive(s.item_empty(item.slot));
   }

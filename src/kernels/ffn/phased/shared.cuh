@@ -9,15 +9,14 @@ namespace ramp {
 
 // A row tile times 128 columns of h (up) or 256 columns of the output (down).
 struct PhasedItem {
-  int down;                  // 0: up
-  int expert;                // local
-  int column;                // 128-block of h, or 256-block of the output
-  int rows;                  // of the tile, or kNoMoreItems; 0: units to be dropped
-  int row0;                  // first row, in the order grouped by expert
-  int tile;                  // index in the list
-  int weights;               // kWeightsAgain, kWeightsHalf
-  int units;                 // of 128 columns of d or of h
-  int clear_from, clear_to;  // 16-byte words of the output to be cleared; from -1: none
+  int down;     // 0: up
+  int expert;   // local
+  int column;   // 128-block of h, or 256-block of the output
+  int rows;     // of the tile, or kNoMoreItems; 0: units to be dropped
+  int row0;     // first row, in the order grouped by expert
+  int tile;     // index in the list
+  int weights;  // kWeightsAgain, kWeightsHalf
+  int units;    // of 128 columns of d or of h
 };
 static_assert(sizeof(PhasedItem) <= kPhasedHeadBytes);
 // Other items read the same weights; the cluster's two blocks read the same now, and each brings
