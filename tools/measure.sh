@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Measures on this machine's GPU what data/h200 holds, in twelve minutes or so, one file a step:
 #
-#   tools/measure.sh OUT [STEP ...]      steps: check layer ordered polymorphic select campaigns large sanitizers; default: all
+#   tools/measure.sh OUT [STEP ...]      steps: check soak layer ordered polymorphic select campaigns large sanitizers; default: all
 #   tools/measure.sh --print [STEP ...]  the commands alone
 #
 # A step that fails or runs into its limit is said and the next one goes on.  RAMP names the program, build/ramp by default.
@@ -13,7 +13,7 @@ out=${1:-}
 [ -n "$out" ] || { sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2; }
 shift
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(check layer ordered polymorphic select campaigns large sanitizers)
+[ ${#steps[@]} -gt 0 ] || steps=(check soak layer ordered polymorphic select campaigns large sanitizers)
 print=
 if [ "$out" = --print ]; then
   print=yes out=OUT
@@ -42,6 +42,7 @@ entries+=,f1-r16-c256-s5-w1-dynamic-x2,f1-r24-c256-s4-w1-dynamic-x2,f1-r24-c256-
 entries+=,f1-r32-c256-s3-w2-dynamic-x2,f1-r48-c256-s4-w1-dynamic-grouped,f1-r64-c256-s3-w1-dynamic-grouped
 entries+=,f1-r16-c512-s5-w2-dynamic,f1-r32-c512-s5-w1-dynamic
 phased=f3-r64-c256-s4-w1-dynamic,f3-r64-c256-s4-w1-static,f3-r128-c256-s3-w1-dynamic,f3-r128-c256-s3-w1-static
+phased+=,f3-r64-c256-s4-w1-dynamic-x2-grouped,f3-r128-c256-s3-w1-dynamic-x2-grouped
 entries+=,$phased
 tokens=1,8,16,32,64,128,256,512,1024,2048,4096
 six=f1-r8-c256-s6-w2-dynamic,f1-r16-c256-s5-w2-dynamic,f1-r24-c256-s5-w1-dynamic,f1-r32-c256-s4-w2-dynamic
@@ -50,7 +51,8 @@ layers="olmoe:ep8 olmoe:ep1 qwen3-30b:ep8 deepseek-v3:ep8 dsv2-lite:ep8 qwen2-57
 
 for step in "${steps[@]}"; do
   case $step in
-    check) run 120 "$ramp" check -o "$out/check.json" ;;
+    check) run 180 "$ramp" check -o "$out/check.json" ;;
+    soak) run 120 "$ramp" check --soak -o "$out/soak.json" ;;
     layer)
       for c in $layers; do
         run 90 "$ramp" bench layer "${c%:*}" --layout "${c#*:}" --menu "$entries" --policy best --tokens $tokens --replays 9 --json "$out/layer.json"
@@ -87,7 +89,7 @@ for step in "${steps[@]}"; do
     sanitizers)
       for tool in memcheck initcheck racecheck; do
         run 60 compute-sanitizer --tool $tool "$ramp" check --small \
-          --configs f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s5-w2-dynamic-x2,f3-r128-c256-s3-w1-dynamic
+          --configs f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s5-w2-dynamic-x2,f3-r128-c256-s3-w1-dynamic,f3-r64-c256-s4-w1-dynamic-x2-grouped
       done
       ;;
     *)
