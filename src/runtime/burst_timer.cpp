@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <thread>
 #include <tuple>
 
 #include "base/statistics.hpp"
@@ -86,6 +88,13 @@ std::vector<Row> spread_rows(std::span<const int> counts, int tokens) {
       rows.push_back({static_cast<int>((start + j * tokens / n) % tokens), 0.125f});
   }
   return rows;
+}
+
+double next_rest_s(double rest_s, double chunk_s, bool throttled) {
+  constexpr double kMostChunks = 4, kShortestS = 0.001;
+  const double most_s = kMostChunks * chunk_s;
+  if (throttled) return std::min(std::max(2 * rest_s, chunk_s), most_s);
+  return rest_s < kShortestS ? 0 : std::min(rest_s / 2, most_s);
 }
 
 int burst_launches(double floor_us) {
@@ -298,6 +307,8 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
     first.push_back(static_cast<int>(launches.size()));
     states_.upload(states.data(), launches.size() * kStateBytes);
 
+    if (rest_s_ > 0) std::this_thread::sleep_for(std::chrono::duration<double>(rest_s_));
+    const auto start = std::chrono::steady_clock::now();
     gate_.close(stream_);
     for (std::size_t c = 0; c + 1 < first.size(); ++c) {
       events_[2 * c].record(stream_);
@@ -316,11 +327,13 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
     gate_.open();
     const std::optional<gpu::ClockSample> clock = clocks_.sample();  // while the GPU works
     wait_for(stream_, kSeconds, "a chunk of bursts");
+    const std::chrono::duration<double> chunk = std::chrono::steady_clock::now() - start;
+    const bool throttled = clock && clock->throttled(clocks_.max_sm_mhz());
+    rest_s_ = next_rest_s(rest_s_, chunk.count(), throttled);
     for (std::size_t c = 0; c + 1 < first.size(); ++c) {
       const double burst = gpu::elapsed_us(events_[2 * c], events_[2 * c + 1]) - overhead_us_;
-      samples[order[at + c]].push_back({std::max(burst, 0.1) / (first[c + 1] - first[c]),
-                                        clock ? clock->sm_mhz : 0,
-                                        clock && clock->throttled(clocks_.max_sm_mhz())});
+      samples[order[at + c]].push_back(
+          {std::max(burst, 0.1) / (first[c + 1] - first[c]), clock ? clock->sm_mhz : 0, throttled});
     }
     at = end;
   }

@@ -72,6 +72,7 @@ class BurstTimer {
   std::size_t middle_rows_ = 0;
   std::vector<gpu::Event> events_;
   double overhead_us_ = 0;
+  double rest_s_ = 0;
 };
 
 // Token-expert pairs of a token that has any on this GPU.  A GPU that holds more than 4 k experts
@@ -84,6 +85,12 @@ std::vector<int> spread_load(const std::vector<int>& load, int experts);
 
 // Rows for counts: each expert's tokens spread evenly over `tokens`.
 std::vector<Row> spread_rows(std::span<const int> counts, int tokens);
+
+// How long the GPU rests before its next chunk of work, by how long it rested before this one and
+// whether this one came throttled: a power cap holds the clock down after some time of full tiles,
+// and samples at a held clock are dropped, so less work keeps more of them.  At most four times the
+// chunk: whoever waits for a measurement gives it ten.
+double next_rest_s(double rest_s, double chunk_s, bool throttled);
 
 // Launches in a burst: about 150 us, for something that takes at least `floor_us`.
 int burst_launches(double floor_us);

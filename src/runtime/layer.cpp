@@ -124,7 +124,8 @@ LayerMode mode_of(const LayerOptions& o, const LayerCall& call) {
 // What a call needs of the workspace.
 WorkspaceParts parts_of(const LayerOptions& o, const LayerCall& call) {
   const LayerMode mode = mode_of(o, call);
-  WorkspaceParts parts{.middle = mode.phased, .slots = mode.ordered, .row_a_pair = mode.row_a_pair};
+  WorkspaceParts parts{.middle = mode.phased, .slots = mode.ordered};
+  parts.row_a_pair = mode.row_a_pair;
   parts.grouped = call.ready_counts != 0;
   parts.rows_q = !call.hidden_scales;
   parts.rows_scale =

@@ -12,6 +12,7 @@
 #include "kernels/device_code.hpp"
 #include "kernels/ffn/space.hpp"
 #include "kernels/prepare/program.hpp"
+#include "kernels/prepare/runs.h"
 #include "kernels/prepare/state.h"
 
 namespace ramp {
@@ -162,6 +163,36 @@ TEST(WeightMaps, AClustersBlocksTakePartsOfTheRowsAndMoreOfTheColumns) {
     EXPECT_EQ(w13.box[0] * w13.box[1] * w13.box[2] * static_cast<std::uint32_t>(split),
               static_cast<std::uint32_t>(kFfnUnitBytes));
   }
+}
+
+TEST(WeightMaps, BlocksThatShareWeightsBringHalfAUnitEach) {
+  const FfnConfig pairs{
+      .rows = 128, .stages = 3, .staging = 1, .split = 2, .grouped = 1, .topology = kF3};
+  const LocalShape shape{16, 8, 2048, 768};
+  for (const gpu::TensorMapSpec& spec :
+       {w13_map_spec(shape, 1 << 20, pairs), w2_map_spec(shape, 1 << 20, pairs)}) {
+    std::uint32_t box = 1;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(spec.rank); ++i) box *= spec.box[i];
+    EXPECT_EQ(2 * box, static_cast<std::uint32_t>(kFfnUnitBytes));
+    EXPECT_NO_THROW(gpu::validate(spec, "weights"));
+  }
+}
+
+TEST(RowMaps, ABoxIsAFewRowsOfOneBlockOfColumns) {
+  const gpu::TensorMapSpec spec = rows_map_spec(1 << 20, 4096, 1152);
+  EXPECT_EQ(spec.box[0] * spec.box[1], static_cast<std::uint32_t>(kScaleGroup * kPhasedBoxRows));
+  EXPECT_EQ(spec.dims[1], 4096u);
+  EXPECT_NO_THROW(gpu::validate(spec, "rows"));
+  for (const int rows : {64, 128}) EXPECT_EQ(rows % kPhasedBoxRows, 0);
+}
+
+// What a GPU gets of a call's pairs decides, not how many there are.
+TEST(RowMaps, ARowForEachPairPaysByWhatIsReadAgain) {
+  EXPECT_FALSE(pays_row_a_pair(1024, 2048));
+  EXPECT_TRUE(pays_row_a_pair(1024, 4096));
+  EXPECT_FALSE(pays_row_a_pair(14336, 128));
+  EXPECT_TRUE(pays_row_a_pair(14336, 256));
+  EXPECT_TRUE(pays_row_a_pair(1 << 20, 1 << 20)) << "no overflow";
 }
 
 TEST(WeightMaps, StridesHoldWhatNoIntCould) {

@@ -17,8 +17,10 @@ namespace {
 
 using Region = std::pair<std::size_t, std::size_t>;  // offset, bytes
 
-std::vector<Region> regions(const LocalShape& s, std::size_t tokens) {
-  const Workspace w = workspace_layout(s, static_cast<int>(tokens), {true, true});
+std::vector<Region> regions(const LocalShape& s, std::size_t tokens, bool row_a_pair) {
+  const Workspace w = workspace_layout(s, static_cast<int>(tokens),
+                                       {.middle = true, .slots = true, .row_a_pair = row_a_pair});
+  const std::size_t rows = tokens * (row_a_pair ? s.top_k : 1);
   const std::size_t pairs = tokens * s.top_k, experts = s.experts, d = s.hidden, h = s.intermediate;
   const Selecting selecting = selecting_of(static_cast<int>(pairs), false);
   const bool by_runs = selecting.by == SelectBy::kRuns;
@@ -29,8 +31,8 @@ std::vector<Region> regions(const LocalShape& s, std::size_t tokens) {
           {w.tiles, (pairs + experts) * sizeof(Tile)},
           {w.run_counts, by_runs ? selecting.blocks * experts * 4 : 0},
           {w.places, by_runs ? pairs * 4 : 0},
-          {w.rows_scale, tokens * (d / 128) * 4},
-          {w.rows_q, tokens * d},
+          {w.rows_scale, rows * (d / 128) * 4},
+          {w.rows_q, rows * d},
           {w.ready, (pairs + experts) * 4},
           {w.middle_scale, pairs * (h / 128) * 4},
           {w.middle_q, pairs * h},
@@ -65,8 +67,15 @@ TEST(Workspace, RowsThatComeGroupedOrQuantisedNeedNoMore) {
 
 TEST(Workspace, RegionsAreAlignedApartAndInside) {
   for (const LocalShape& shape : kShapes)
-    for (int tokens : {0, 1, 7, 64, 4096, 131072 / shape.top_k}) {
-      std::vector<Region> all = regions(shape, tokens);
+    for (const auto& [tokens, row_a_pair] : {std::pair{0, false},
+                                             {1, false},
+                                             {7, false},
+                                             {64, false},
+                                             {4096, false},
+                                             {131072 / shape.top_k, false},
+                                             {1, true},
+                                             {4096, true}}) {
+      std::vector<Region> all = regions(shape, static_cast<std::size_t>(tokens), row_a_pair);
       std::sort(all.begin(), all.end());
       std::size_t end = 0;
       for (const auto& [at, bytes] : all) {
@@ -74,7 +83,9 @@ TEST(Workspace, RegionsAreAlignedApartAndInside) {
         EXPECT_GE(at, end);
         end = at + bytes;
       }
-      EXPECT_LE(end, workspace_layout(shape, tokens, {true, true}).bytes);
+      EXPECT_LE(end, workspace_layout(shape, tokens,
+                                      {.middle = true, .slots = true, .row_a_pair = row_a_pair})
+                         .bytes);
     }
 }
 

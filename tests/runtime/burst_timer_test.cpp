@@ -43,6 +43,17 @@ TEST(BurstTimer, LaunchesLongerBurstsOfShorterKernels) {
   EXPECT_EQ(burst_launches(5000), 1);
 }
 
+TEST(BurstTimer, RestsWhileThePowerCapHoldsTheClockAndNoLonger) {
+  EXPECT_EQ(next_rest_s(0, 0.05, false), 0);
+  double rest = 0;
+  for (int i = 0; i < 5; ++i) rest = next_rest_s(rest, 0.05, true);
+  EXPECT_DOUBLE_EQ(rest, 0.2) << "four times the work, and not more";
+  EXPECT_LE(next_rest_s(rest, 0.01, true), 0.04) << "of a short chunk";
+  int chunks = 0;
+  for (; rest > 0; ++chunks) rest = next_rest_s(rest, 0.05, false);
+  EXPECT_LE(chunks, 10);
+}
+
 TEST(BurstTimer, ExpectsAllExpertsOfATokenHereOnlyWhereAllExpertsAre) {
   EXPECT_EQ(pairs_of_token({64, 8, 2048, 128}), 8);     // TP: every expert
   EXPECT_EQ(pairs_of_token({8, 8, 2048, 1024}), 1.5);   // EP8

@@ -31,13 +31,14 @@ struct Workspace {
 };
 
 struct WorkspaceParts {
-  bool middle = false;      // rows between the projections stand in memory (topology F3)
-  bool slots = false;       // so do those behind the second one (`ordered` mode)
-  bool row_a_pair = false;  // rows_q and rows_scale have one for each pair, instead of each token
+  bool middle = false;  // rows between the projections stand in memory (topology F3)
+  bool slots = false;   // so do those behind the second one (`ordered` mode)
   // Of a call whose rows come otherwise than as bf16 in the tokens' order:
   bool grouped = false;    // by expert: a pair each, whose result has a place of its own
   bool rows_q = true;      // to be quantised
   bool rows_scale = true;  // these too, or their scales to be ordered
+  // Of one whose rows come by token: rows_q and rows_scale have a row for each pair instead.
+  bool row_a_pair = false;
 };
 
 // pairs = tokens * top_k; all of them may belong to this GPU.  No part that is left out makes
