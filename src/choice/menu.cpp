@@ -200,17 +200,26 @@ struct Grown {
   Cost cost;
 };
 
-Grown grow(const Search& search, const std::vector<int>& members, int entries) {
+// How much faster `two` is than `one`, as a share of all passes' time or of the mean pass.
+double gain(const Search& all, const Cost& one, const Cost& two) {
+  if (two.untimed != one.untimed) return two.untimed < one.untimed ? 1 : -1;
+  if (all.objective == MenuObjective::kTime) return 1 - two.value / one.value;
+  return 1 - std::exp((two.value - one.value) / static_cast<double>(all.passes.size()));
+}
+
+Grown grow(const Search& search, const std::vector<int>& members, const MenuOptions& options) {
   Grown grown;
   std::vector<float> best(search.lesson.loads.size(), kUntimed);
   grown.cost = {static_cast<int>(search.passes.size()) + 1, 0};
-  while (static_cast<int>(grown.menu.candidates.size()) < entries) {
+  while (static_cast<int>(grown.menu.candidates.size()) < options.entries) {
     int pick = -1;
     Cost lowest = grown.cost;
     for (int c : members)
       if (const Cost with = search.cost(best, (*search.us)[c]); with < lowest)
         pick = c, lowest = with;
     if (pick < 0) break;
+    if (!grown.menu.candidates.empty() && gain(search, grown.cost, lowest) < options.least_gain)
+      break;
     for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], (*search.us)[pick][l]);
     grown.cost = lowest;
     grown.menu.candidates.push_back(pick);
@@ -236,18 +245,11 @@ Grown best_class(const Search& search, const MenuOptions& options) {
     std::vector<int> members;
     for (int c : candidates)
       if (lesson.candidates[c].occupancy == name) members.push_back(c);
-    Grown grown = grow(search, members, options.entries);
+    Grown grown = grow(search, members, options);
     grown.menu.occupancy = name;
     if (best.menu.candidates.empty() || grown.cost < best.cost) best = std::move(grown);
   }
   return best;
-}
-
-// How much faster `two` is than `one`, as a share of all passes' time or of the mean pass.
-double gain(const Search& all, const Cost& one, const Cost& two) {
-  if (two.untimed != one.untimed) return two.untimed < one.untimed ? 1 : -1;
-  if (all.objective == MenuObjective::kTime) return 1 - two.value / one.value;
-  return 1 - std::exp((two.value - one.value) / static_cast<double>(all.passes.size()));
 }
 
 constexpr double kWorthAnotherMenu = 0.01;

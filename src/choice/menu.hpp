@@ -25,6 +25,9 @@ struct MenuOptions {
   // A campaign samples passes evenly over sizes, not as often as serving sees them.
   MenuObjective objective = MenuObjective::kRelative;
   int menus = 4;  // by pass size, at most (menus_by_size)
+  // What a further entry must bring, as a share of the objective: each makes the kernel's code
+  // longer, and an entry whose code lies far back starts late (docs/kernels.md).  0: anything.
+  double least_gain = 0.005;
 };
 
 inline constexpr int kMaxMenuEntries = 16;  // what a plan may hold
@@ -45,8 +48,8 @@ struct SizedMenu {
   static constexpr int kAnySize = std::numeric_limits<int>::max();
 };
 
-// Ends early when no further candidate helps on any pass.  Throws Error for an impossible number of
-// entries, an occupancy class nobody has, or a lesson without timed passes.
+// Ends early when no further candidate brings options.least_gain.  Throws Error for an impossible
+// number of entries, an occupancy class nobody has, or a lesson without timed passes.
 GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options);
 
 // One menu for all sizes, or up to options.menus of options.entries each, parted where that makes

@@ -174,7 +174,7 @@ void run(Options options) {
   EvaluateOptions evaluate_options;
   evaluate_options.policies = {options.present, options.choice, std::string(kOraclePolicy)};
   evaluate_options.baseline = options.present;
-  evaluate_options.policy.menu = options.menu.menu();
+  evaluate_options.policy.menu = options.menu.menu(space.provenance.kernel);
   evaluate_options.resamples = 1;  // advise() draws its own
   const Evaluation evaluation = evaluate(space, evaluate_options);
   require_learned("--present", evaluation, options.present);

@@ -169,7 +169,7 @@ void run(Options options) {
   if (options.policies != "all") options.evaluate.policies = split_at_commas(options.policies);
   options.evaluate.policy.terms.clear();
   if (options.terms != "none") options.evaluate.policy.terms = split_at_commas(options.terms);
-  options.evaluate.policy.menu = options.menu.menu();
+  options.evaluate.policy.menu = options.menu.menu(space.provenance.kernel);
   const Evaluation evaluation = evaluate(space, options.evaluate);
   const std::vector<SizedMenu> menus =
       menus_by_size(make_lesson(space, Role::kTrain, Half::kBoth), options.evaluate.policy.menu);

@@ -70,8 +70,9 @@ json provenance_json(const MeasuredSpace& space) {
           {"how", p.how}};
 }
 
-MenuOptions MenuFlags::menu() const {
+MenuOptions MenuFlags::menu(const std::string& kernel) const {
   MenuOptions out = options;
+  out.least_gain = kernel.empty() ? least_gain / 100 : 0;
   out.objective = objective == "relative" ? MenuObjective::kRelative : MenuObjective::kTime;
   return out;
 }
@@ -79,6 +80,10 @@ MenuOptions MenuFlags::menu() const {
 void add_menu_flags(CLI::App& app, MenuFlags& flags) {
   app.add_option("--menu", flags.options.entries, "entries of the menu")
       ->check(CLI::Range(1, kMaxMenuEntries))
+      ->capture_default_str();
+  app.add_option("--least-gain", flags.least_gain,
+                 "per cent that a further entry must bring: each makes the others start later")
+      ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   app.add_option("--menus", flags.options.menus,
                  "menus by pass size, at most: a small pass's graph may hold another kernel")
@@ -99,7 +104,7 @@ void add_menu_flags(CLI::App& app, MenuFlags& flags) {
 }
 
 Plan plan_of_mode(const MeasuredSpace& space, const MenuFlags& flags) {
-  if (flags.mode == "fast") return tune_from(space, flags.menu());
+  if (flags.mode == "fast") return tune_from(space, flags.menu(space.provenance.kernel));
   MeasuredSpace ordered = space;
   ordered.candidates.clear(), ordered.samples.clear();
   for (std::size_t c = 0; c < space.candidates.size(); ++c) {
@@ -110,7 +115,7 @@ Plan plan_of_mode(const MeasuredSpace& space, const MenuFlags& flags) {
   if (ordered.candidates.empty())
     throw Error("--mode", "ordered", "measurements of configurations of family f3",
                 "measure again with `ramp profile`, or leave it out");
-  Plan plan = tune_from(ordered, flags.menu());
+  Plan plan = tune_from(ordered, flags.menu(space.provenance.kernel));
   plan.mode = flags.mode;
   for (SizedPlan& sized : plan.smaller) sized.plan.mode = flags.mode;
   return plan;

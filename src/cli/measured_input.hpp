@@ -21,11 +21,13 @@ std::string measured_line(const MeasuredSpace& space);
 
 nlohmann::json provenance_json(const MeasuredSpace& space);
 
-// --menu N --occupancy CLASS --objective time|relative
+// --menu N --least-gain PERCENT --occupancy CLASS --objective time|relative
 struct MenuFlags {
   MenuOptions options;
+  double least_gain = 100 * MenuOptions{}.least_gain;  // per cent
   std::string objective = "relative", mode = "fast";
-  MenuOptions menu() const;
+  // kernel: of another's any gain counts, because its entries share no code.
+  MenuOptions menu(const std::string& kernel = "") const;
 };
 void add_menu_flags(CLI::App& app, MenuFlags& flags);
 

@@ -116,7 +116,7 @@ void run(Options options) {
   if (!options.plan.empty())
     request.plan = read_plan(options.plan, {.allow_edited = options.allow_edited});
   request.evaluate.baseline = request.present;
-  request.evaluate.policy.menu = options.menu.menu();
+  request.evaluate.policy.menu = options.menu.menu(request.file.space.provenance.kernel);
   if (const Model* model = find_model_or_null(request.file.space.provenance.model);
       model && request.layers == 0)
     request.layers = model->moe_layers;

@@ -58,20 +58,40 @@ TEST(GreedyMenu, EachStepIsTheBestOneOfItsClass) {
 
 TEST(GreedyMenu, HasOneOccupancyClassAndTheBestOfThem) {
   const Lesson lesson = lesson_of(synthetic_space());
-  const GreedyMenu best = greedy_menu(lesson, {});
+  const GreedyMenu best = greedy_menu(lesson, {.entries = 6, .least_gain = 0});
   for (const char* name : {"one", "two"}) {
-    const GreedyMenu menu = greedy_menu(lesson, {.entries = 6, .occupancy = name});
+    const GreedyMenu menu = greedy_menu(lesson, {.entries = 6, .occupancy = name, .least_gain = 0});
     for (int c : menu.candidates) EXPECT_EQ(lesson.candidates[c].occupancy, name);
     EXPECT_GE(menu.loss.back(), best.loss.back());
   }
 }
 
 TEST(GreedyMenu, LossFallsWithEveryEntryAndStopsWhenNothingHelps) {
-  const GreedyMenu menu = greedy_menu(lesson_of(synthetic_space()), {.entries = kMaxMenuEntries});
+  const Lesson lesson = lesson_of(synthetic_space());
+  const GreedyMenu menu = greedy_menu(lesson, {.entries = kMaxMenuEntries, .least_gain = 0});
   for (size_t n = 1; n < menu.loss.size(); ++n) EXPECT_LT(menu.loss[n], menu.loss[n - 1]);
   EXPECT_EQ(std::set<int>(menu.candidates.begin(), menu.candidates.end()).size(),
             menu.candidates.size());
   EXPECT_LE(menu.candidates.size(), 8u);  // one class of the sixteen
+}
+
+// An entry that the campaign finds a little faster makes the kernel slower by more.
+TEST(GreedyMenu, AnEntryMustBringWhatIsAskedOfIt) {
+  const Lesson lesson = lesson_of(synthetic_space());
+  for (const MenuObjective objective : {MenuObjective::kTime, MenuObjective::kRelative}) {
+    const GreedyMenu any =
+        greedy_menu(lesson, {.entries = kMaxMenuEntries, .objective = objective, .least_gain = 0});
+    for (const double least : {0.002, 0.01, 0.05}) {
+      const GreedyMenu menu = greedy_menu(
+          lesson, {.entries = kMaxMenuEntries, .objective = objective, .least_gain = least});
+      ASSERT_LE(menu.candidates.size(), any.candidates.size());
+      const auto gain = [&](size_t n) { return 1 - (1 + any.loss[n]) / (1 + any.loss[n - 1]); };
+      for (size_t n = 1; n < menu.candidates.size(); ++n) EXPECT_GE(gain(n), least - 1e-9);
+      if (menu.occupancy == any.occupancy && menu.candidates.size() < any.candidates.size()) {
+        EXPECT_LT(gain(menu.candidates.size()), least);
+      }
+    }
+  }
 }
 
 TEST(GreedyMenu, RelativeWeighsEveryPassAlike) {
@@ -102,7 +122,7 @@ TEST(GreedyMenu, PrefersWhatServesEveryPass) {
     else
       space.samples[0][l].assign(4, 0.5f);
   const Lesson lesson = lesson_of(space);
-  const GreedyMenu menu = greedy_menu(lesson, {.entries = 3});
+  const GreedyMenu menu = greedy_menu(lesson, {.entries = 3, .least_gain = 0});
   EXPECT_NE(menu.candidates[0], 0);
   EXPECT_EQ(menu.candidates[1], 0);
   EXPECT_TRUE(std::isfinite(menu.loss.back()));
