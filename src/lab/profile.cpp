@@ -20,6 +20,7 @@
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "choice/sizes.hpp"
+#include "lab/campaign_minutes.hpp"
 
 namespace ramp {
 namespace {
@@ -558,6 +559,11 @@ class Campaign {
 
   void finish_plan(bool is_whole) {
     report_.end = is_whole ? CampaignReport::End::kFinished : CampaignReport::End::kBudget;
+    // Before the end, so that a kill between the two only measures again.
+    if (!is_whole) {
+      const double before = minutes_of_note(store_.note(kMinutesNote).value_or(""));
+      store_.set_note(kMinutesNote, fmt::format("{:g}", before + options_.minutes));
+    }
     store_.set_note("end", end_name(report_.end));
   }
 
