@@ -52,6 +52,16 @@ class SignalsNoted {
   struct sigaction before_[3]{};
 };
 
+// As a shell takes it.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 // This very command, so that it can be shown to be run again.
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -59,16 +69,8 @@ std::string command_line() {
   std::string text;
   for (std::size_t at = 0; at < words.size();) {
     const std::size_t end = std::min(words.find('\0', at), words.size());
-    std::string word = words.substr(at, end - at);
+    text += (text.empty() ? "" : " ") + shell_word(words.substr(at, end - at));
     at = end + 1;
-    constexpr std::string_view kPlain =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+./:,@%";
-    if (word.empty() || word.find_first_not_of(kPlain) != std::string::npos) {
-      std::string quoted = "'";
-      for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-      word = quoted + "'";
-    }
-    text += (text.empty() ? "" : " ") + word;
   }
   return text;
 }
@@ -234,6 +236,7 @@ Job job_of(const CampaignFlags& flags) {
 // Compiling, checking and measuring each have their bar.
 class CampaignDisplay {
  public:
+  explicit CampaignDisplay(const CampaignPlace& place) : place_(place) {}
   CampaignEvents events() {
     return {[this](const CampaignProgress& p) { show(p); },
             [this](const std::string& text) { note(text); }};
@@ -244,7 +247,7 @@ class CampaignDisplay {
     const bool is_measuring = p.phase != "compiling" && p.phase != "checking";
     const std::string kind = is_measuring ? "measuring" : p.phase;
     if (kind != kind_) {
-      bar_ = std::make_unique<Progress>(kind);
+      bar_ = std::make_unique<Progress>(place_.title.empty() ? kind : place_.title + ": " + kind);
       kind_ = kind;
     }
     // Measuring ends with the work or the budget, whichever is first: time says how far it is,
@@ -258,6 +261,7 @@ class CampaignDisplay {
     fmt::print(stderr, "{}{}\n", ::isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
   }
 
+  const CampaignPlace& place_;
   std::string kind_;
   std::unique_ptr<Progress> bar_;
 };
@@ -304,14 +308,49 @@ void add_campaign_flags(CLI::App& app, CampaignFlags& flags) {
   app.add_option("--timer", flags.timer, "gpu or gpu:N")->capture_default_str();
 }
 
-CampaignOutcome run_campaign_of(const CampaignFlags& flags) {
+std::string profile_command(const CampaignFlags& f) {
+  const CampaignFlags usual;
+  std::string text = "ramp profile";
+  const auto add = [&text](const char* flag, const std::string& value) {
+    if (!value.empty()) text += fmt::format(" {} {}", flag, shell_word(value));
+  };
+  const auto add_unusual = [&](const char* flag, const auto& value, const auto& default_value) {
+    if (value != default_value) add(flag, fmt::format("{}", value));
+  };
+  add("--model", f.model.name);
+  add("--layout", f.layout);
+  add("--placement", f.placement.placement);
+  add_unusual("--replicas", f.placement.replicas, usual.placement.replicas);
+  add("--trace", f.trace);
+  add("--generate", f.generate);
+  add("--test-rate", f.test_traffic.rates);
+  add("--test-trace", f.test_traffic.trace);
+  add_unusual("--pass-ms", f.test_traffic.pass_ms, usual.test_traffic.pass_ms);
+  add("--held-out", f.held_out);
+  add_unusual("--train", f.train, usual.train);
+  add_unusual("--test", f.test, usual.test);
+  add_unusual("--uniform", f.uniform, usual.uniform);
+  add("--rows", f.rows);
+  const PlanOptions &plan = f.options.plan, &usual_plan = usual.options.plan;
+  add_unusual("--seed", plan.seed, usual_plan.seed);
+  add_unusual("--anchors", plan.anchors, usual_plan.anchors);
+  add_unusual("--margin", plan.margin, usual_plan.margin);
+  add_unusual("--random-share", plan.random_share, usual_plan.random_share);
+  add_unusual("--rounds", f.options.rounds, usual.options.rounds);
+  add("--minutes", fmt::format("{:g}", f.options.minutes));
+  add_unusual("--timer", f.timer, usual.timer);
+  add("-o", f.output);
+  return text;
+}
+
+CampaignOutcome run_campaign_of(const CampaignFlags& flags, const CampaignPlace& place) {
   parse_timer(flags.timer);
   Job job = job_of(flags);
   CampaignOutcome outcome;
   outcome.path = job.path;
   {
     const SignalsNoted signals;
-    CampaignDisplay display;
+    CampaignDisplay display(place);
     // In the order of destruction: the bar is cleared before anything else is said.
     MeasurementStore store(job.path);
     outcome.report =
@@ -320,12 +359,14 @@ CampaignOutcome run_campaign_of(const CampaignFlags& flags) {
     store.close();
   }
   if (outcome.report.end == CampaignReport::End::kInterrupted)
-    throw Error(
+    throw CampaignInterrupted(
         fmt::format("interrupted with {} of {} cells measured; nothing is lost, go on with:\n  {}",
                     outcome.report.cells, outcome.report.planned, command_line()));
   if (outcome.report.end == CampaignReport::End::kBudget)
-    fmt::print(stderr, "the budget ended with {} of {} cells measured; to add the rest:\n  {}\n",
-               outcome.report.cells, outcome.report.planned, command_line());
+    fmt::print(stderr, "the budget ended with {} of {} cells measured; {}\n", outcome.report.cells,
+               outcome.report.planned,
+               place.title.empty() ? "to add the rest:\n  " + command_line()
+                                   : "a larger --minutes adds the rest");
   return outcome;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/error.hpp"
 #include "cli/model_options.hpp"
 #include "cli/placement_options.hpp"
 #include "cli/test_traffic_options.hpp"
@@ -30,14 +31,28 @@ struct CampaignFlags {
 
 void add_campaign_flags(CLI::App& app, CampaignFlags& flags);
 
+// The `ramp profile` that does the same.
+std::string profile_command(const CampaignFlags& flags);
+
+// One of several campaigns that a verb runs, for what is said of it while it runs.
+struct CampaignPlace {
+  std::string title;  // "2/5 olmoe ep8"; empty: it is the only one
+};
+
 struct CampaignOutcome {
   CampaignReport report;
   std::string path;  // of the measurements
 };
 
-// Runs until it is finished or its budget ends.  Throws Error when it was interrupted, with the
-// command that goes on.
-CampaignOutcome run_campaign_of(const CampaignFlags& flags);
+// Ctrl-C or a polite kill; the text has the command that goes on.
+class CampaignInterrupted : public Error {
+ public:
+  using Error::Error;
+};
+
+// Runs until it is finished or its budget ends.  Throws CampaignInterrupted, and Error for what
+// can't be measured.
+CampaignOutcome run_campaign_of(const CampaignFlags& flags, const CampaignPlace& place = {});
 
 nlohmann::json report_json(const CampaignOutcome& outcome);
 std::string report_text(const CampaignOutcome& outcome);
