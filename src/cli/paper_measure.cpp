@@ -191,9 +191,10 @@ PaperMeasured measure_layouts(const std::vector<PaperLayout>& layouts) {
     // Before folders are made and routing is generated: where there is no GPU this takes no time.
     const TimerSpec timer = parse_timer(layouts.front().flags.timer);
     if (std::string why; !timer.is_simulated && !gpu::driver_available(&why))
-      throw Error(why +
-                  "; `ramp doctor` says what is missing; --print lists what a machine with a GPU "
-                  "would measure, and without --measure the shipped measurements are shown");
+      throw Error(
+          why +
+          "; --print lists what a machine with a GPU would measure, and without --measure the "
+          "shipped measurements are shown");
   }
   // Routing, compiling and checking of a layout, learned from those before.
   double other_s = 0;
@@ -221,7 +222,7 @@ PaperMeasured measure_layouts(const std::vector<PaperLayout>& layouts) {
           std::chrono::duration<double>(Clock::now() - start).count() - outcome.report.seconds;
       fmt::print(stderr, "{}: {} of {} cells; {}\n", place, outcome.report.cells,
                  outcome.report.planned,
-                 open > 0 ? fmt::format("{} layouts are left, about {}", open,
+                 open > 0 ? fmt::format("{} to go, about {}", open,
                                         about_text(left_s + open * other_s / measured))
                           : "that was the last");
       compare_passes(layout);

@@ -68,6 +68,16 @@ TEST(PaperMeasure, PrintShowsTheCommandsOfTheShippedLayoutsAndMeasuresNothing) {
   EXPECT_FALSE(std::filesystem::exists(into));
 }
 
+TEST(PaperMeasure, ABudgetIsALayoutsAndALargerOneAddsTheDifference) {
+  const std::string command = "paper table3 --data " + folder().at("nothing") + kTiny + "--into " +
+                              folder().at("budget") + " --timer simulated:pace=400 --minutes ";
+  ASSERT_EQ(ramp_says(command + "0.01").code, 0);
+  const Said same = ramp_says(command + "0.01 --print"), more = ramp_says(command + "0.5 --print");
+  EXPECT_NE(same.out.find("2 layouts: 0 minutes"), std::string::npos) << same.out;
+  EXPECT_NE(more.out.find("2 layouts: 0.98 minutes"), std::string::npos) << more.out;
+  EXPECT_NE(more.out.find("--minutes 0.49"), std::string::npos) << more.out;
+}
+
 TEST(PaperMeasure, RefusesWithTheStepThatMendsIt) {
   const std::string data = std::string(RAMP_SOURCE_DIR) + "/data";
   const auto refusal = [&](const std::string& arguments) {
