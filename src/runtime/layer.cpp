@@ -111,6 +111,13 @@ void check_scales(const LayerCall& call) {
                 "pass the tensor's strides in elements");
 }
 
+void check_tokens(const LocalShape& shape, const LayerCall& call) {
+  const int most = call.ready_counts ? kMaxPairs : max_tokens_of(shape);
+  if (call.tokens < 0 || call.tokens > most)
+    throw Error("tokens", fmt::format("{}", call.tokens), fmt::format("0 to {}", most),
+                "split the batch");
+}
+
 LayerMode mode_of(const LayerOptions& o, const LayerCall& call) {
   LayerMode mode{.phased = o.menu[0].topology == kF3, .ordered = o.ordered};
   mode.row_a_pair =
@@ -177,10 +184,7 @@ void check_device_weights(const DeviceWeights& weights) {
 
 void check_layer_call(const LayerOptions& o, const LayerCall& call) {
   const LocalShape& shape = o.shape;
-  const int most = call.ready_counts ? kMaxPairs : max_tokens_of(shape);
-  if (call.tokens < 0 || call.tokens > most)
-    throw Error("tokens", fmt::format("{}", call.tokens), fmt::format("0 to {}", most),
-                "split the batch");
+  check_tokens(shape, call);
   require_pointer("hidden", call.hidden, 16);
   require_pointer("output", call.output, 16);
   require_pointer("workspace", call.workspace, kWorkspaceAlignment);
@@ -194,7 +198,8 @@ void check_layer_call(const LayerOptions& o, const LayerCall& call) {
   if (call.forced >= static_cast<int>(o.menu.size()) || call.forced < -1)
     throw Error("forced", fmt::format("{}", call.forced),
                 fmt::format("-1 (choose) or an entry, 0 to {}", o.menu.size() - 1), "");
-  const int deepest = deepest_prefill(o.menu, shape.hidden);
+  // Only where a depth is given: every call of a server comes through here.
+  const int deepest = call.prefill == -1 ? 0 : deepest_prefill(o.menu, shape.hidden);
   if (call.prefill > deepest || call.prefill < -1)
     throw Error("prefill", fmt::format("{}", call.prefill),
                 fmt::format("-1 (the default) or 0 to {}", deepest), "");
@@ -261,19 +266,13 @@ Layer::~Layer() {
 Layer::Layer(Layer&& other) noexcept = default;
 
 std::size_t Layer::workspace_bytes(int tokens) const {
-  if (tokens < 0 || tokens > max_tokens_)
-    throw Error("tokens", fmt::format("{}", tokens), fmt::format("0 to {}", max_tokens_),
-                "split the batch");
   LayerCall call;
   call.tokens = tokens;
-  return workspace(call).bytes;
+  return workspace_bytes(call);
 }
 
 std::size_t Layer::workspace_bytes(const LayerCall& call) const {
-  const int most = call.ready_counts ? kMaxPairs : max_tokens_;
-  if (call.tokens < 0 || call.tokens > most)
-    throw Error("tokens", fmt::format("{}", call.tokens), fmt::format("0 to {}", most),
-                "split the batch");
+  check_tokens(options_.shape, call);
   check_slots(options_.shape, call);
   check_scales(call);
   return workspace(call).bytes;

@@ -38,15 +38,11 @@ class Drawer {
     const int hot = local_[size(below(static_cast<int>(local_.size())))];
     for (const int t : live) {
       switch (load_.kind) {
-        case SoakKind::kEmpty:  // of other GPUs, where there are some
-          if (!foreign_.empty())
-            for (int j = 0; j < k(); ++j)
-              id(t, j) = foreign_[size(below(static_cast<int>(foreign_.size())))];
+        case SoakKind::kEmpty:
+          draw_foreign_ids(t);
           break;
         case SoakKind::kOneExpert:
-          if (!foreign_.empty())
-            for (int j = 0; j < k(); ++j)
-              id(t, j) = foreign_[size(below(static_cast<int>(foreign_.size())))];
+          draw_foreign_ids(t);
           id(t, below(k())) = hot;
           break;
         default:
@@ -90,6 +86,13 @@ class Drawer {
     for (std::size_t r = 0; r < order.size(); ++r)
       weights[size(order[r])] = std::pow(static_cast<double>(r + 1), -steepness);
     return weights;
+  }
+
+  // Of other GPUs, where there are some; else they stay -1.
+  void draw_foreign_ids(int t) {
+    if (foreign_.empty()) return;
+    for (int j = 0; j < k(); ++j)
+      id(t, j) = foreign_[size(below(static_cast<int>(foreign_.size())))];
   }
 
   // k different experts, by weight: the k largest of log(u) / w.

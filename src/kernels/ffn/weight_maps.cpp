@@ -28,6 +28,9 @@ void require_blocks(const char* field, int value) {
                 "pad the weights and their scales, or take a layout with fewer GPUs");
 }
 
+// Half a unit a copy, so that each of two blocks that share a unit brings one of them.
+bool brings_halves(const FfnConfig& like) { return like.topology == kF3 && like.split > 1; }
+
 }  // namespace
 
 void require_ffn_shape(const LocalShape& shape) {
@@ -39,7 +42,6 @@ void require_ffn_shape(const LocalShape& shape) {
 }
 
 gpu::TensorMapSpec w13_map_spec(const LocalShape& shape, std::uint64_t w13, const FfnConfig& like) {
-  const bool halves = like.topology == kF3 && like.split > 1;
   const std::uint64_t d = shape.hidden, h = shape.intermediate;
   gpu::TensorMapSpec spec;
   spec.rank = 4;
@@ -47,7 +49,7 @@ gpu::TensorMapSpec w13_map_spec(const LocalShape& shape, std::uint64_t w13, cons
   spec.dims = {d, h, 2, static_cast<std::uint64_t>(shape.experts)};
   spec.strides_bytes = {d, h * d, 2 * h * d};
   spec.box = {kScaleGroup, kScaleGroup, 2, 1};
-  if (halves)
+  if (brings_halves(like))
     spec.box[2] = 1;
   else
     spec.box[1] = static_cast<std::uint32_t>(kScaleGroup / like.split);
@@ -57,14 +59,14 @@ gpu::TensorMapSpec w13_map_spec(const LocalShape& shape, std::uint64_t w13, cons
 }
 
 gpu::TensorMapSpec w2_map_spec(const LocalShape& shape, std::uint64_t w2, const FfnConfig& like) {
-  const bool halves = like.topology == kF3 && like.split > 1;
   const std::uint64_t d = shape.hidden, h = shape.intermediate;
   gpu::TensorMapSpec spec;
   spec.rank = 3;
   spec.address = w2;
   spec.dims = {h, d, static_cast<std::uint64_t>(shape.experts)};
   spec.strides_bytes = {h, h * d};
-  spec.box = {kScaleGroup, static_cast<std::uint32_t>(halves ? kFfnUnitCols / 2 : kFfnUnitCols), 1};
+  spec.box = {kScaleGroup,
+              static_cast<std::uint32_t>(brings_halves(like) ? kFfnUnitCols / 2 : kFfnUnitCols), 1};
   spec.swizzle = gpu::Swizzle::k128B;
   spec.promotion = gpu::L2Promotion::k128B;
   return spec;
