@@ -345,8 +345,8 @@ std::vector<CheckCase> check_cases(const CheckSetting& setting, Cases which, std
     cases.push_back(make.ragged());
     if (setting.many_pairs) {  // so many that each of the blocks has more than it takes at once
       cases.push_back(make.many_pairs(60 * 1000));
-      cases.push_back(make.ready_many(kPairsOfOneBlock + 200));
-      const int slots = ceil_div(kPairsOfOneBlock + 200, setting.shape.experts);
+      cases.push_back(make.ready_many(4 * kPairsOfRun + 200));
+      const int slots = ceil_div(4 * kPairsOfRun + 200, setting.shape.experts);
       cases.push_back(make.in_few_slots_of(slots));
       cases.push_back(make.in_e4m3(make.in_few_slots_of(slots), true));
     }
@@ -370,7 +370,7 @@ std::vector<CheckCase> check_cases(const CheckSetting& setting, Cases which, std
   cases.push_back(
       make.in_e4m3(make.in_slots("slots-full", kSlots, std::vector<int>(all, kSlots)), true));
   cases.push_back(make.in_e4m3(make.in_slots("slots-empty", kSlots, {}), true));
-  cases.push_back(make.many_pairs(kPairsOfOneBlock + 3000));
+  cases.push_back(make.many_pairs(7 * kPairsAlone));
   return cases;
 }
 

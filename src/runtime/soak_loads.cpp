@@ -202,8 +202,8 @@ std::vector<SoakSize> soak_sizes(const CheckSetting& setting) {
   };
   return {{std::max(1, std::min(48, kPairsAlone / k)), 0},
           {kPairsAlone / k + 200, 0},
-          in_slots(std::max(1, std::min(64, kPairsOfOneBlock / experts))),
-          in_slots(ceil_div(kPairsOfOneBlock + 1, experts)),
+          in_slots(std::max(1, std::min(64, kPairsOfRun / experts))),
+          in_slots(ceil_div(4 * kPairsOfRun + 1, experts)),
           {kPairsOfCluster / k + 100, 0}};
 }
 

@@ -391,7 +391,7 @@ TEST(Prepare, RowsThatComeQuantisedAreLeftAlone) {
                      {Routing::kUniform, 4500, -1, true, rows},
                      {Routing::kUniform, 30},
                      {Routing::kReady, 90, 1, false, rows},
-                     {Routing::kReady, kPairsOfOneBlock + 7, -1, true, rows}},
+                     {Routing::kReady, kPairsOfRun + 7, -1, true, rows}},
                     7, phased);
 }
 
@@ -419,8 +419,8 @@ TEST(Prepare, SlotsAreTakenAsFarAsTheyAreFilled) {
 TEST(Prepare, ReadyCountsOfManyRowsAreSharedByTheBlocks) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
     expect_passes(kFew,
-                  {{Routing::kReady, kPairsOfOneBlock},
-                   {Routing::kReady, kPairsOfOneBlock + 1},
+                  {{Routing::kReady, kPairsOfRun},
+                   {Routing::kReady, kPairsOfRun + 1},
                    {Routing::kUniform, 1024},
                    {Routing::kReadyTooMany, 9000, -1, false},
                    {Routing::kReadyTooMany, 300}},

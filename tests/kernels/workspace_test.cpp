@@ -138,8 +138,10 @@ TEST(PrepareBlocks, LargeLoadsHaveABlockARunBesideThose) {
   EXPECT_EQ(selecting_of(kPairsOfCluster + 1, false).by, SelectBy::kRuns);
   EXPECT_EQ(selecting_of(kPairsOfCluster + 1, false).blocks, 33);
   EXPECT_EQ(selecting_of(1 << 20, false).blocks, kMostRuns);
-  EXPECT_EQ(selecting_of(kPairsOfOneBlock, true).by, SelectBy::kBlock);
-  EXPECT_EQ(selecting_of(kPairsOfOneBlock + 1, true).blocks, 5) << "rows, nobody counts them";
+  EXPECT_EQ(selecting_of(0, true).blocks, 1) << "nobody counts rows that come grouped";
+  EXPECT_EQ(selecting_of(kPairsOfRun + 1, true).by, SelectBy::kRuns);
+  EXPECT_EQ(selecting_of(kPairsOfRun + 1, true).blocks, 2);
+
   const Selecting runs{SelectBy::kRuns, 8};
   EXPECT_EQ(prepare_blocks(1024, 2048, 132, runs), 132);
   EXPECT_EQ(prepare_blocks(128, 2048, 132, runs), 8 + 32);

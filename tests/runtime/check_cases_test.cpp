@@ -48,7 +48,7 @@ TEST(CheckCases, HoldEveryAwkwardRouting) {
                            "nan-gate",
                            "zero-rows",
                            "ready-counts",
-                           "pairs-7096",
+                           "pairs-7168",
                            "tokens-48-e4m3",
                            "ready-counts-e4m3",
                            "ready-counts-e4m3-by-column",

@@ -104,13 +104,15 @@ TEST(SoakSizes, TakeEachWayToSelectAndTheLargeOnesRarely) {
       const CheckSetting setting{"", {experts, k, 256, 128}, 2 * experts, 0, {}};
       const std::vector<SoakSize> sizes = soak_sizes(setting);
       ASSERT_EQ(sizes.size(), 5u);
-      const SelectBy wanted[] = {SelectBy::kBlock, SelectBy::kCluster, SelectBy::kBlock,
+      const SelectBy wanted[] = {SelectBy::kBlock, SelectBy::kCluster, SelectBy::kRuns,
                                  SelectBy::kRuns, SelectBy::kRuns};
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         const bool slots = i == 2 || i == 3;
         EXPECT_EQ(sizes[i].slots > 0, slots);
         const int rows = sizes[i].rows(setting.shape);
-        EXPECT_EQ(selecting_of(slots ? rows : rows * k, slots).by, wanted[i]) << i << " " << k;
+        const Selecting selecting = selecting_of(slots ? rows : rows * k, slots);
+        EXPECT_EQ(selecting.by, wanted[i]) << i << " " << k;
+        if (slots) EXPECT_EQ(selecting.blocks > 1, i == 3) << k;
       }
     }
   int taken[5] = {};

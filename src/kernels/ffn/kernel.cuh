@@ -78,11 +78,7 @@ __device__ __forceinline__ void ffn(const FfnArgs& a, const TensorMap* w13, cons
   const FfnMaps maps{w13, w2};
 
   // Barriers first, so that the ring has one place whichever entry runs.
-  FfnShared s;
-  s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
-  s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
-  s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
-  s.rank = blockIdx.x % Units::kSplit;
+  FfnShared s(dynamic_shared, Units::kSplit);
   const int slices = Units::slices(a), block = blockIdx.x / Units::kSplit;
   s.owner = block < a.owned_experts * slices;
   s.own = ItemHead{block / slices, block % slices, 0, 0};

@@ -34,24 +34,17 @@ __device__ __forceinline__ void load_unit(const FfnShared& s, const FfnArgs& a, 
 }
 
 // Units [from, to) of the block's own item, as far as they are requested before anything is known
-// of the routing: the first go through registers, the others follow into the ring.  All but
-// kFfnAtOnce keep a pace that the memory can hold, so that no queue stands before the few words
-// that the routing is made of; once it is known there is no reason to wait.
+// of the routing: the first go through registers, the others follow into the ring.
 template <class Units>
 __device__ __forceinline__ void prefill(const FfnShared& s, const FfnArgs& a, const FfnMaps& maps,
                                         int from, int to, u64 policy) {
   const int count = min(to, Units::prefilled(s, a));
-  u64 next = global_ns() + a.pace_ns;
-#pragma unroll 1
-  for (int u = from; u < count; ++u, next += a.pace_ns) {
+  load_paced(s, a, from, count, [&](int u) {
     const int behind = u - s.early;
-    if (from > 0)
-      while (global_ns() < next && !*s.known()) {
-      }
     if (behind >= 0 && behind < s.early) mbarrier_wait(s.early_empty(behind), 0);
     load_unit<Units>(s, a, maps, s.own.expert, s.own.slice, u, behind < 0 ? u : behind,
                      behind < 0 ? s.early_full(u) : s.full(behind), policy);
-  }
+  });
   if (from > 0)  // the ring's places are free when the last early unit has left
     for (int slot = max(0, count - s.early); slot < s.early; ++slot)
       mbarrier_wait(s.early_empty(slot), 0);
@@ -60,17 +53,10 @@ __device__ __forceinline__ void prefill(const FfnShared& s, const FfnArgs& a, co
 // ---- producer: schedule ------------------------------------------------------------------------
 
 // Item `index` of those that are claimed.
-__device__ __forceinline__ ItemHead listed_item(const FfnArgs& a, int index, int slices,
-                                                int grouped) {
-  int tile = index / slices, slice = index % slices;
-  int4 t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
-  if (grouped) {
-    const int at = index - t.z * slices;  // within the expert's items
-    slice = at / t.w;
-    tile = t.z + at % t.w;
-    t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
-  }
-  return {t.x & 0xffff, slice, t.x >> 16, t.y};
+__device__ __forceinline__ ItemHead claimed_head(const FfnArgs& a, int index, int slices,
+                                                 int grouped) {
+  const ListedItem it = listed_item(a, index, slices, grouped);
+  return {it.words.x & 0xffff, it.column, it.words.x >> 16, it.words.y};
 }
 
 // e: the entry that runs; own_rows: tokens of the owned item's expert.
@@ -89,34 +75,23 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
   // By stride the blocks that own no first item come first.
   int stride_next = (block - owned_blocks + blocks) % blocks;
   int next = 0;  // lane 0's
-  // In a cluster the first block claims for all.  While another has not read the claim of item n,
-  // the first block's consumers stand in n's activation, where the blocks meet; so n keeps its item
-  // slot, and with one more slot the claims of n + 1 and n + 2 are the last that can be sent.
+  // While another block of a cluster has not read the claim of item n, the first block's consumers
+  // stand in n's activation, where the blocks meet; so n keeps its item slot, and with one more
+  // slot the claims of n + 1 and n + 2 are the last that can be sent.
   static_assert(kFfnClaimSlots == kFfnItemSlots + 1);
-  RingCursor mail{kFfnClaimSlots}, mail_out{kFfnClaimSlots};
+  ClaimMail<Units::kSplit, kFfnClaimSlots> mail;
   auto claim = [&] {
     if (!e.dynamic) {
       next = stride_next;
       stride_next += blocks;
     } else if constexpr (Units::kSplit == 1) {
       next = atomicAdd(&a.state->claim, 1);
-    } else if (s.rank == 0) {
-      const u32 item_index = atomicAdd(&a.state->claim, 1);
-      for (int r = 0; r < Units::kSplit; ++r)
-        store_async_4(map_to_rank(s.claimed(mail_out.slot), r),
-                      map_to_rank(s.claim(mail_out.slot), r), item_index);
-      mail_out.next();
+    } else {
+      mail.claim(s, a);
     }
   };
   auto claimed_item = [&]() -> int {
-    if (Units::kSplit > 1 && e.dynamic) {
-      if (lane == 0) {
-        mbarrier_arrive_expect(s.claim(mail.slot), 4);
-        mbarrier_wait_cluster(s.claim(mail.slot), mail.phase);
-        next = *s.word(s.claimed(mail.slot));
-      }
-      mail.next();
-    }
+    if (Units::kSplit > 1 && e.dynamic && lane == 0) next = mail.receive(s);
     return __shfl_sync(~0u, next, 0);
   };
 
@@ -135,7 +110,7 @@ __device__ __forceinline__ void schedule(const FfnShared& s, const FfnArgs& a, c
     ItemHead h = s.own;
     if (!own) {
       const int index = claimed_item();
-      h = index < claimable ? listed_item(a, index, slices, e.grouped)
+      h = index < claimable ? claimed_head(a, index, slices, e.grouped)
                             : ItemHead{0, 0, kNoMoreItems, 0};
       requested = 0;
       mbarrier_wait(s.item_empty(item.slot), item.phase);

@@ -37,15 +37,33 @@ struct ItemHead {
 };
 constexpr int kNoMoreItems = -1;
 
-// Addresses in shared memory, and what a block knows of itself: the same for every entry.
-struct FfnShared {
+// Where a block's shared memory begins, the same for every entry.
+struct BlockShared {
   u32 ring;      // weight units, on 1,024 bytes
-  u32 barriers;  // full, empty, early_full, early_empty, item_full, item_empty, rows_full
+  u32 barriers;  // and claims; what stands here the topology says
   char* base;    // generic address of `ring`
   u32 rank;      // of this block in its cluster
-  bool owner;    // of a first item, which is `own` but for its rows
+
+  __device__ BlockShared(char* dynamic_shared, int split) {
+    barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
+    ring = (barriers + kFfnBarrierBytes + 1023) & ~1023u;
+    base = dynamic_shared + (ring - smem_u32(dynamic_shared));
+    rank = blockIdx.x % split;
+  }
+  // An int of those behind the barriers, which lie below the ring: a signed distance.
+  __device__ volatile int* word(u32 at) const {
+    return reinterpret_cast<volatile int*>(base + static_cast<int>(at - ring));
+  }
+};
+
+// Addresses in shared memory, and what a block knows of itself.  Barriers: full, empty, early_full,
+// early_empty, item_full, item_empty, rows_full, exchange_full, claim.
+struct FfnShared : BlockShared {
+  bool owner;  // of a first item, which is `own` but for its rows
   ItemHead own;
   int early;  // units of it that go through registers
+
+  using BlockShared::BlockShared;
 
   // full(kFfnMaxStages + u): the rows of early unit u, whose weights are in registers.
   __device__ u32 full(int s) const { return barriers + s * 8; }
@@ -59,10 +77,6 @@ struct FfnShared {
   __device__ u32 claim(int i) const { return exchange_full(kFfnExchanges + i); }
   __device__ u32 claimed(int i) const {  // the items themselves, an int each
     return claim(kFfnClaimSlots) + i * 4;
-  }
-  // An int of those behind the barriers, which lie below the ring: a signed distance.
-  __device__ volatile int* word(u32 at) const {
-    return reinterpret_cast<volatile int*>(base + static_cast<int>(at - ring));
   }
   // Whether the routing is known: the weights' first copies keep their pace until then.
   __device__ volatile int* known() const { return word(claimed(kFfnClaimSlots)); }
@@ -80,6 +94,69 @@ struct RingCursor {
   u32 phase = 0;
   __device__ __forceinline__ void next() {
     if (++slot == depth) slot = 0, phase ^= 1;
+  }
+};
+
+// Units [from, to), all but the first kFfnAtOnce at a pace that the memory can hold, so that no
+// queue stands before the few words that the routing is made of; once it is known there is no
+// reason to wait.
+template <class Shared, class Load>
+__device__ __forceinline__ void load_paced(const Shared& s, const FfnArgs& a, int from, int to,
+                                           const Load& load) {
+  u64 next = global_ns() + a.pace_ns;
+#pragma unroll 1
+  for (int u = from; u < to; ++u, next += a.pace_ns) {
+    if (from > 0)
+      while (global_ns() < next && !*s.known()) {
+      }
+    load(u);
+  }
+}
+
+// A place in the list of tiles, of which each stands for `columns` items: of one tile after the
+// other, or (`grouped`) of one column of all of an expert's tiles after the other.
+struct ListedItem {
+  int tile, column;
+  int4 words;  // of the Tile
+};
+__device__ __forceinline__ ListedItem listed_item(const FfnArgs& a, int index, int columns,
+                                                  int grouped) {
+  const auto words = [&](int tile) {
+    return load_cg(reinterpret_cast<const int4*>(a.tile + tile));
+  };
+  ListedItem item{index / columns, index % columns, {}};
+  item.words = words(item.tile);
+  if (grouped) {
+    const int at = index - item.words.z * columns;  // within the expert's items
+    item.column = at / item.words.w;
+    item.tile = item.words.z + at % item.words.w;
+    item.words = words(item.tile);
+  }
+  return item;
+}
+
+// In a cluster the first block claims for all and sends each what it claimed; by one thread a
+// block.
+template <int kSplit, int kSlots>
+struct ClaimMail {
+  RingCursor in{kSlots}, out{kSlots};
+
+  template <class Shared>
+  __device__ __forceinline__ void claim(const Shared& s, const FfnArgs& a) {
+    if (s.rank > 0) return;
+    const u32 claimed = atomicAdd(&a.state->claim, 1);
+    for (int r = 0; r < kSplit; ++r)
+      store_async_4(map_to_rank(s.claimed(out.slot), r), map_to_rank(s.claim(out.slot), r),
+                    claimed);
+    out.next();
+  }
+  template <class Shared>
+  __device__ __forceinline__ int receive(const Shared& s) {
+    mbarrier_arrive_expect(s.claim(in.slot), 4);
+    mbarrier_wait_cluster(s.claim(in.slot), in.phase);
+    const int claimed = *s.word(s.claimed(in.slot));
+    in.next();
+    return claimed;
   }
 };
 

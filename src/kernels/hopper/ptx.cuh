@@ -27,6 +27,12 @@ __device__ __forceinline__ u64 global_ns() {
 }
 
 // ---- programmatic dependent launch -------------------------------------------------------------
+// Keeps the compiler from putting off what v is computed from.
+__device__ __forceinline__ int computed(int v) {
+  asm volatile("" : "+r"(v));
+  return v;
+}
+
 // The next kernel of the stream may start; no fence.
 __device__ __forceinline__ void launch_dependents() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -13,6 +13,44 @@
 
 namespace ramp {
 
+// Ready counts of more rows than their slots or than there are tokens are cut, so that no row lies
+// outside.  n is the count of the lane's expert, `before` the sum of the experts in front, kept by
+// the caller.
+__device__ __forceinline__ int cut_ready_count(const PrepareArgs& a, int n, int& before, int lane) {
+  n = max(0, n);
+  if (a.slots) return min(n, a.slots);
+  n = min(n, a.tokens);
+  const int upto = inclusive_scan(n, lane);
+  n = max(0, min(n, a.tokens - (before + upto - n)));
+  before += __shfl_sync(~0u, upto, 31);
+  before = min(before, a.tokens);
+  return n;
+}
+
+// Where the rows of expert e begin; compact: the sum of the counts before it.
+__device__ __forceinline__ int row_base(const PrepareArgs& a, int e, int compact) {
+  return a.slots ? e * a.slots : compact;
+}
+
+// By a whole warp: how many counts were cut, counted so that somebody can look.
+__device__ __forceinline__ void count_cut(const PrepareArgs& a, int cut, int lane) {
+  cut = __reduce_add_sync(~0u, cut);
+  if (lane == 0 && cut) atomicAdd(&a.state->invalid, static_cast<unsigned>(cut));
+}
+
+// Rows that stand grouped already: row r is token r, if it is there.
+__device__ __forceinline__ void place_ready_rows(const PrepareArgs& a, int block, int runs,
+                                                 int rows, const int* count, const int* base) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const auto row = [&](int r) { return Row{r, a.gates ? load_cg(a.gates + r) : 1.0f}; };
+  const int end = a.slots ? a.tokens : rows;
+  for (int r = block * kPrepareThreads + threadIdx.x; r < end; r += runs * kPrepareThreads)
+    if (!a.slots || r % a.slots < count[r / a.slots]) store_row(a.rows + r, row(r));
+  for (int e = block * kPrepareWarps + warp; e < a.local_experts; e += runs * kPrepareWarps)
+    for (int r = lane; r < min(count[e], kHeadRows); r += 32)
+      store_row(a.head + e * kHeadRows + r, row(base[e] + r));
+}
+
 // The filled slots counted through: ends[e] is their number up to expert e and with it.
 __device__ __forceinline__ int count_filled_slots(const PrepareArgs& a, int* ends) {
   const int tid = threadIdx.x, lane = tid % 32;

@@ -2,10 +2,10 @@
 // `prepare`: everything between the router and the experts.  Selecting blocks are Algorithm 1; the
 // other blocks quantise the rows and clear the output meanwhile; neither needs the other.  One
 // launch with one selecting block up to kPairsAlone pairs or one selecting cluster up to
-// kPairsOfCluster (select.cuh); beyond, two launches with a block a run of pairs (spread.cuh).
+// kPairsOfCluster (select.cuh); beyond, two launches with a block a run of pairs (spread.cuh), of
+// which rows that come grouped need the second alone.
 #pragma once
 
-#include "kernels/prepare/arrived.cuh"
 #include "kernels/prepare/combine.cuh"
 #include "kernels/prepare/pieces.cuh"
 #include "kernels/prepare/rows.cuh"
@@ -20,13 +20,12 @@ template <class Meanwhile>
 __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, int blocks,
                                               const Meanwhile& meanwhile) {
   const int groups = a.hidden_size / kScaleGroup, lane16 = threadIdx.x % 16;
-  const long long all = static_cast<long long>(a.tokens) * groups;
-  const long long step = static_cast<long long>(blocks) * (kPrepareThreads / 16);
-  long long g = static_cast<long long>(block) * (kPrepareThreads / 16) + threadIdx.x / 16;
-  const auto load = [&](long long of) {
-    return of < all
-               ? load_cg(reinterpret_cast<const int4*>(a.hidden + of * kScaleGroup + lane16 * 8))
-               : int4{};
+  const int all = a.tokens * groups, step = blocks * (kPrepareThreads / 16);
+  int g = block * (kPrepareThreads / 16) + threadIdx.x / 16;
+  const auto load = [&](int of) {
+    return of < all ? load_cg(reinterpret_cast<const int4*>(
+                          a.hidden + static_cast<long long>(of) * kScaleGroup + lane16 * 8))
+                    : int4{};
   };
   int4 row = load(g);
   meanwhile();
@@ -34,7 +33,7 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
     // Both halves of a warp stay until the later is done: the shuffles name them all.
     const int4 next = load(g + step);
     const bool mine = g < all;
-    const long long at = g * kScaleGroup + lane16 * 8;
+    const long long at = static_cast<long long>(g) * kScaleGroup + lane16 * 8;
     const QuantisedEight q = quantise_eight(row);
     if (mine) {
       *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
@@ -127,9 +126,9 @@ __device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int bl
 
 // Meanwhile, where the rows wait for the grouping.
 __device__ __forceinline__ void clear_output(const PrepareArgs& a, int block, int blocks) {
-  const long long words = static_cast<long long>(a.tokens) * a.hidden_size / 8;
-  for (long long i = static_cast<long long>(block) * kPrepareThreads + threadIdx.x; i < words;
-       i += static_cast<long long>(blocks) * kPrepareThreads)
+  const int words = static_cast<int>(static_cast<long long>(a.tokens) * a.hidden_size / 8);
+#pragma unroll 1
+  for (int i = block * kPrepareThreads + threadIdx.x; i < words; i += blocks * kPrepareThreads)
     reinterpret_cast<uint4*>(a.output)[i] = uint4{0, 0, 0, 0};
 }
 
@@ -148,6 +147,12 @@ __device__ __forceinline__ void quantise_pairs(const PrepareArgs& a, int block, 
       [&] { inspect_tokens(a, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps); });
 }
 
+// Whether so many blocks have a place for each group of a row: then nobody reads the ids first, to
+// save what is at hand anyway.
+__device__ __forceinline__ bool quantised_at_once(const PrepareArgs& a, int blocks) {
+  return a.tokens * (a.hidden_size / kScaleGroup) <= blocks * (kPrepareThreads / 16);
+}
+
 // What the blocks beside the `selecting` ones do, once the router's kernel is complete.
 template <bool kLarge>
 __device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int selecting,
@@ -161,7 +166,7 @@ __device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int s
   } else if (!a.hidden || a.slots) {
     take_arrived_rows(a, block, blocks, shared);
     inspect();
-  } else if constexpr (kLarge) {
+  } else if (kLarge && !quantised_at_once(a, blocks)) {
     quantise_local_rows(a, block, blocks, inspect);
   } else {
     quantise_rows(a, block, blocks, inspect);

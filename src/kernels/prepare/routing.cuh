@@ -57,6 +57,13 @@ __device__ __forceinline__ float evaluate_entry(const MenuEntry& entry, int expe
   return predict_us(entry.theta, features(entry.grid, row_tile_sum, active));
 }
 
+// What cheapest() says (choice/cost_model.h), by a whole warp.
+__device__ __forceinline__ int cheapest_of(const float* us, int entries, int lane) {
+  const unsigned bits = lane < entries ? __float_as_uint(us[lane]) : 0x7fffffffu;
+  const unsigned ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+  return __ffs(__ballot_sync(~0u, ordered == __reduce_min_sync(~0u, ordered))) - 1;
+}
+
 // Ids that come twice in one token and router weights that are NaN: defined, and counted so that
 // somebody can look.  A warp as many whole tokens as it has lanes for: this is warp `warp` of
 // `warps`.

@@ -7,13 +7,12 @@
 
 namespace ramp {
 
-// What one block keeps in registers, and so counts and groups without reading it twice.
-constexpr int kPairsOfOneBlock = 4096;
 // Up to here a single block is quickest: nobody has to be told anything.
 constexpr int kPairsAlone = 1024;
-// Up to here the blocks of one cluster share the pairs, and tell each other their counts.
+// Up to here the blocks of one cluster share the pairs, and tell each other their counts; all keep
+// theirs in registers, and so count and group without reading them twice.
 constexpr int kBlocksOfCluster = 8;
-constexpr int kPairsOfCluster = kBlocksOfCluster * kPairsOfOneBlock;
+constexpr int kPairsOfCluster = kBlocksOfCluster * 4096;
 
 // Beyond, a run of pairs a block, in two launches.  Runs are short, because a block's time grows by
 // 0.6 us or more for each 1,024 pairs, and at most so many that 80 blocks of an H200 still
@@ -34,11 +33,12 @@ struct Selecting {
   int blocks;
 };
 
-// Of a load of so many pairs; or of so many rows whose counts are ready, which nobody has to count.
+// Of a load of so many pairs; or of so many rows whose counts are ready: nobody has to count those,
+// so the second of the two launches is the only one.
 RAMP_HD constexpr Selecting selecting_of(int pairs, bool ready_counts) {
-  if (pairs <= (ready_counts ? kPairsOfOneBlock : kPairsAlone)) return {SelectBy::kBlock, 1};
+  if (!ready_counts && pairs <= kPairsAlone) return {SelectBy::kBlock, 1};
   if (!ready_counts && pairs <= kPairsOfCluster) return {SelectBy::kCluster, kBlocksOfCluster};
-  const int runs = ceil_div(pairs, kPairsOfRun);
+  const int runs = pairs > kPairsOfRun ? ceil_div(pairs, kPairsOfRun) : 1;
   return {SelectBy::kRuns, runs < kMostRuns ? runs : kMostRuns};
 }
 

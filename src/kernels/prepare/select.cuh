@@ -17,7 +17,10 @@ namespace ramp {
 
 constexpr int kPrepareThreads = 1024;
 constexpr int kPrepareWarps = kPrepareThreads / 32;
-constexpr int kPairsInRegisters = kPairsOfOneBlock / kPrepareThreads;  // a lane's
+// A lane's pairs, of a block that selects alone or in a cluster.
+RAMP_HD constexpr int pairs_of_lane(int blocks) {
+  return ceil_div(blocks > 1 ? kPairsOfCluster / blocks : kPairsAlone, kPrepareThreads);
+}
 
 // Counters of an expert, one a warp; the odd pitch spreads the experts over the banks.
 constexpr int kCounterPitch = kPrepareWarps + 1;
@@ -54,31 +57,6 @@ __device__ __forceinline__ int place_row(const PrepareArgs& a, int expert, int b
   return base + rank;
 }
 
-// Ready counts of more rows than their slots or than there are tokens are cut, so that no row lies
-// outside.  n is the count of the lane's expert, `before` the sum of the experts in front, kept by
-// the caller.
-__device__ __forceinline__ int cut_ready_count(const PrepareArgs& a, int n, int& before, int lane) {
-  n = max(0, n);
-  if (a.slots) return min(n, a.slots);
-  n = min(n, a.tokens);
-  const int upto = inclusive_scan(n, lane);
-  n = max(0, min(n, a.tokens - (before + upto - n)));
-  before += __shfl_sync(~0u, upto, 31);
-  before = min(before, a.tokens);
-  return n;
-}
-
-// Where the rows of expert e begin; compact: the sum of the counts before it.
-__device__ __forceinline__ int row_base(const PrepareArgs& a, int e, int compact) {
-  return a.slots ? e * a.slots : compact;
-}
-
-// By a whole warp: how many counts were cut, counted so that somebody can look.
-__device__ __forceinline__ void count_cut(const PrepareArgs& a, int cut, int lane) {
-  cut = __reduce_add_sync(~0u, cut);
-  if (lane == 0 && cut) atomicAdd(&a.state->invalid, static_cast<unsigned>(cut));
-}
-
 // Evaluates an entry by one warp (Eq. 1 and Eq. 3): its predicted us, where each expert's tiles
 // would start, and the number of tiles.
 template <class CountOf>
@@ -98,6 +76,20 @@ __device__ __forceinline__ void evaluate_entry_and_tiles(const PrepareArgs& a,
     *cost = us;
     *tiles = claimed;
   }
+}
+
+// By a whole warp: each(e, n_e, rows before it) of every expert; returns the rows of all.
+template <class CountOf, class Each>
+__device__ __forceinline__ int scan_counts(int experts, int lane, const CountOf& count_of,
+                                           const Each& each) {
+  int rows = 0;
+  for (int e0 = 0; e0 < experts; e0 += 32) {
+    const int e = e0 + lane, n = count_of(e);
+    const int upto = inclusive_scan(n, lane);
+    if (e < experts) each(e, n, rows + upto - n);
+    rows += __shfl_sync(~0u, upto, 31);
+  }
+  return rows;
 }
 
 // What the layer reads of the choice, and the counters of it; by one thread.
@@ -134,19 +126,23 @@ __device__ __forceinline__ int tiles_ahead(const PrepareArgs& a, int choice) {
   return a.menu.entry[choice].grid.phases > 1 ? a.owned_experts : 0;
 }
 
-// The list of tiles; this is block `part` of the `parts` that share the work.
+// The list of tiles, of which `claimed_in_all` are claimed; this is block `part` of the `parts`
+// that share the work.
 __device__ __forceinline__ void write_tiles(const PrepareArgs& a, int choice, const int* count,
-                                            const int* base, const int* tile_base, int part,
-                                            int parts) {
+                                            const int* base, const int* tile_base,
+                                            int claimed_in_all, int part, int parts) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const Grid& grid = a.menu.entry[choice].grid;
   const Phase& phase = grid.phase[0];
   const bool phased = grid.phases > 1;
   const int ahead = tiles_ahead(a, choice);
+#pragma unroll 1  // here and below: code that is not there need not be fetched
   for (int e = warp; e < a.local_experts; e += kPrepareWarps) {
     const int n = count[e], owned = n > 0 && e < a.owned_experts;
-    const int first = ahead + tile_base[e], claimed = row_tiles(n, phase) - owned;
+    const int after = e + 1 < a.local_experts ? tile_base[e + 1] : claimed_in_all;
+    const int first = ahead + tile_base[e], claimed = after - tile_base[e];  // no need to divide
     const int shares = phased && owned + claimed > 1 ? kTileShares : 0;
+#pragma unroll 1
     for (int t = part * 32 + lane; t < claimed; t += parts * 32) {
       const int at = (t + owned) * phase.rows;
       a.tile[first + t] =
@@ -161,8 +157,8 @@ __device__ __forceinline__ void write_tiles(const PrepareArgs& a, int choice, co
 }
 
 // The path of a small load is a chain of latencies, so what does not depend on the routing is
-// fetched before the wait, and the router's weights come with the ids although they are needed
-// last.
+// fetched and divided before the wait, and the router's weights come with the ids although they are
+// needed last.
 // Block `block` of kBlocks, which are a cluster if there are several.
 template <int kBlocks>
 __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* shared) {
@@ -180,10 +176,17 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
   __shared__ int total;
   __shared__ int skipped_sum[3];
 
-  const int pairs = a.ids ? a.tokens * a.top_k : 0;
+  constexpr int kMine = pairs_of_lane(kBlocks);
+  const int pairs = a.tokens * a.top_k;
   const int run = round_up(ceil_div(pairs, kPrepareWarps * kBlocks), 32);  // pairs of a warp
-  const int begin = (block * kPrepareWarps + warp) * run, rounds = run / 32;
-  const MenuEntry entry = a.menu.entry[min(warp, a.menu.entries - 1)];
+  const int begin = (block * kPrepareWarps + warp) * run;
+  const int rounds = ceil_div(max(0, min(run, pairs - begin)), 32);  // that have a pair
+  // Whoever has something to do beside its pairs: the last warps, which have none if they are few.
+  const int first_helper = kPrepareWarps - 1 - a.menu.entries;
+  const MenuEntry entry = a.menu.entry[max(0, min(warp - first_helper, a.menu.entries - 1))];
+  int token[kMine];
+#pragma unroll
+  for (int r = 0; r < kMine; ++r) token[r] = computed((begin + r * 32 + lane) / a.top_k);
 
   for (int i = tid; i < kCounterPitch * experts; i += kPrepareThreads) counters[i] = 0;
   if (tid < 3) skipped_sum[tid] = 0;
@@ -193,26 +196,27 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
     __syncthreads();
   wait_for_dependencies();
 
-  int expert[kPairsInRegisters], rank[kPairsInRegisters];
-  float gate[kPairsInRegisters];
+  int expert[kMine], rank[kMine];
+  float gate[kMine];
   int* counter = counters + warp;
   PairCounts skipped;
 #pragma unroll
-  for (int r = 0; r < kPairsInRegisters; ++r) {
+  for (int r = 0; r < kMine; ++r) {
     const int i = begin + r * 32 + lane;
     expert[r] = r < rounds ? local_expert(a, i, pairs, skipped) : -1;
     gate[r] = r < rounds && i < pairs && a.gates ? load_cg(a.gates + i) : 1.0f;
   }
 #pragma unroll
-  for (int r = 0; r < kPairsInRegisters; ++r)
+  for (int r = 0; r < kMine; ++r)
     if (r < rounds) rank[r] = rank_in_warp(expert[r], counter, lane);
-  sum_skipped(skipped, skipped_sum, lane);
   __syncthreads();
 
-  const auto sum_of_warps = [&](int e) {
+  const auto sum_of_warps = [&](int e) {  // of those that have pairs
     int n = 0;
+#pragma unroll 1
+    for (int w = 0; w < kPrepareWarps && (block * kPrepareWarps + w) * run < pairs; w += 8)
 #pragma unroll
-    for (int w = 0; w < kPrepareWarps; ++w) n += counters[e * kCounterPitch + w];
+      for (int i = 0; i < 8; ++i) n += counters[e * kCounterPitch + w + i];
     return n;
   };
   if constexpr (kBlocks > 1) {
@@ -223,13 +227,11 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
     }
     cluster_sync();
   }
-  // n_e of expert e0 + lane; of one block's pairs it is summed by every warp that needs it, which
-  // is faster than to meet once more.
-  const auto given = [&](int e) {
+  // n_e, or 0 beyond the last expert; of one block's pairs it is summed by every warp that needs
+  // it, which is faster than to meet once more.
+  const auto count_of = [&](int e) {
     int n = 0;
-    if (e < experts && a.ready_counts) {
-      n = load_cg(a.ready_counts + e);
-    } else if (e < experts) {
+    if (e < experts) {
       if constexpr (kBlocks == 1)
         n = sum_of_warps(e);
       else
@@ -238,69 +240,50 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
     }
     return n;
   };
-  const auto kept_of = [&](int n, int& kept) {
-    return a.ready_counts ? cut_ready_count(a, n, kept, lane) : n;
-  };
-  if (warp < a.menu.entries) {
-    int kept = 0;
-    evaluate_entry_and_tiles(
-        a, entry, lane, [&](int e) { return kept_of(given(e), kept); }, tile_base + warp * experts,
-        cost + warp, tiles + warp);
-  } else if (warp == kPrepareWarps - 1) {
-    int rows = 0, kept = 0, cut = 0;
-    for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, said = given(e), n = kept_of(said, kept);
-      const int upto = inclusive_scan(n, lane);
-      cut += n != said;
-      if (e < experts) {
-        base[e] = row_base(a, e, rows + upto - n);
-        count[e] = n;
-        if (kBlocks == 1 || block == 0) a.counts[e] = n;
-        int others = 0;
-        for (int b = 0; b < (kBlocks > 1 ? block : 0); ++b) others += told[b * experts + e];
-        rows_before[e] = others;
-      }
-      rows += __shfl_sync(~0u, upto, 31);
-    }
+  if (warp == kPrepareWarps - 1) {
+    const int rows = scan_counts(experts, lane, count_of, [&](int e, int n, int before_it) {
+      base[e] = before_it;
+      count[e] = n;
+      if (kBlocks == 1 || block == 0) a.counts[e] = n;
+      int others = 0;
+      for (int b = 0; b < (kBlocks > 1 ? block : 0); ++b) others += told[b * experts + e];
+      rows_before[e] = others;
+    });
     if (lane == 0) total = rows;
-    if (a.ready_counts) count_cut(a, cut, lane);
+  } else if (warp >= first_helper) {
+    const int of = warp - first_helper;
+    evaluate_entry_and_tiles(a, entry, lane, count_of, tile_base + of * experts, cost + of,
+                             tiles + of);
   } else {  // a lane a warp: how many pairs of the expert the warps before it have
-    const int helpers = kPrepareWarps - 1 - a.menu.entries;
-    for (int e = warp - a.menu.entries; e < experts; e += helpers) {
+    for (int e = warp; e < experts; e += first_helper) {
       const int n = counters[e * kCounterPitch + lane];
       before[e * kPrepareWarps + lane] = inclusive_scan(n, lane) - n;
     }
   }
+  if (rounds > 0) sum_skipped(skipped, skipped_sum, lane);
   __syncthreads();
 
-  const int choice = a.forced >= 0 ? a.forced : cheapest(cost, a.menu.entries);
+  const int choice = a.forced >= 0 ? a.forced : cheapest_of(cost, a.menu.entries, lane);
   if (tid == 0) {
     if (kBlocks == 1 || block == 0)
       write_state(a, choice, tiles_ahead(a, choice) + tiles[choice], total);
     count_skipped(a, skipped_sum);
   }
 
-  if (a.ready_counts) {
-    for (int e = warp; e < experts; e += kPrepareWarps)
-      for (int r = lane; r < count[e]; r += 32)
-        place_row(a, e, base[e], r,
-                  Row{base[e] + r, a.gates ? load_cg(a.gates + base[e] + r) : 1.0f});
-  } else {
 #pragma unroll
-    for (int r = 0; r < kPairsInRegisters; ++r) {
-      const int e = expert[r];
-      if (r < rounds && e >= 0)
-        expert[r] = place_row(
-            a, e, base[e],
-            (kBlocks > 1 ? rows_before[e] : 0) + before[e * kPrepareWarps + warp] + rank[r],
-            Row{(begin + r * 32 + lane) / a.top_k, gate[r]});
-    }
-    if (a.position)
-#pragma unroll
-      for (int r = 0; r < kPairsInRegisters; ++r)
-        if (const int i = begin + r * 32 + lane; r < rounds && i < pairs) a.position[i] = expert[r];
+  for (int r = 0; r < kMine; ++r) {
+    const int e = expert[r];
+    if (r < rounds && e >= 0)
+      expert[r] =
+          place_row(a, e, base[e],
+                    (kBlocks > 1 ? rows_before[e] : 0) + before[e * kPrepareWarps + warp] + rank[r],
+                    Row{token[r], gate[r]});
   }
-  write_tiles(a, choice, count, base, tile_base + choice * experts, block, kBlocks);
+  if (a.position)
+#pragma unroll
+    for (int r = 0; r < kMine; ++r)
+      if (const int i = begin + r * 32 + lane; r < rounds && i < pairs) a.position[i] = expert[r];
+  write_tiles(a, choice, count, base, tile_base + choice * experts, tiles[choice], block, kBlocks);
 }
 
 }  // namespace ramp

@@ -13,7 +13,7 @@
 // counts of warps and of runs are summed in order.
 #pragma once
 
-#include "kernels/prepare/select.cuh"
+#include "kernels/prepare/arrived.cuh"
 
 namespace ramp {
 
@@ -134,19 +134,6 @@ __device__ __forceinline__ void sum_runs(const PrepareArgs& a, int block, int ru
   atomicAdd(&before[e], mine);
 }
 
-// Rows that stand grouped already: row r is token r, if it is there.
-__device__ __forceinline__ void place_ready_rows(const PrepareArgs& a, int block, int runs,
-                                                 int rows, const int* count, const int* base) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const auto row = [&](int r) { return Row{r, a.gates ? load_cg(a.gates + r) : 1.0f}; };
-  const int end = a.slots ? a.tokens : rows;
-  for (int r = block * kPrepareThreads + threadIdx.x; r < end; r += runs * kPrepareThreads)
-    if (!a.slots || r % a.slots < count[r / a.slots]) store_row(a.rows + r, row(r));
-  for (int e = block * kPrepareWarps + warp; e < a.local_experts; e += runs * kPrepareWarps)
-    for (int r = lane; r < min(count[e], kHeadRows); r += 32)
-      store_row(a.head + e * kHeadRows + r, row(base[e] + r));
-}
-
 __device__ __forceinline__ void group_run(const PrepareArgs& a, int block, int runs, int* shared) {
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
   const int experts = a.local_experts, pairs = a.ids ? a.tokens * a.top_k : 0;
@@ -194,24 +181,23 @@ __device__ __forceinline__ void group_run(const PrepareArgs& a, int block, int r
         a, entry, lane, [&](int e) { return kept_of(given(e), rows_before); },
         tile_base + warp * experts, cost + warp, tiles + warp);
   } else if (warp == kPrepareWarps - 1) {
-    int rows = 0, rows_before = 0, cut = 0;
-    for (int e0 = 0; e0 < experts; e0 += 32) {
-      const int e = e0 + lane, said = given(e), n = kept_of(said, rows_before);
-      const int upto = inclusive_scan(n, lane);
+    int rows_before = 0, cut = 0;
+    const auto kept = [&](int e) {
+      const int said = given(e), n = kept_of(said, rows_before);
       cut += n != said;
-      if (e < experts) {
-        base[e] = row_base(a, e, rows + upto - n);
-        count[e] = n;
-        if (block == 0) a.counts[e] = n;
-      }
-      rows += __shfl_sync(~0u, upto, 31);
-    }
+      return n;
+    };
+    const int rows = scan_counts(experts, lane, kept, [&](int e, int n, int before_it) {
+      base[e] = row_base(a, e, before_it);
+      count[e] = n;
+      if (block == 0) a.counts[e] = n;
+    });
     if (lane == 0) all_rows = rows;
     if (block == 0 && a.ready_counts) count_cut(a, cut, lane);
   }
   __syncthreads();
 
-  const int choice = a.forced >= 0 ? a.forced : cheapest(cost, a.menu.entries);
+  const int choice = a.forced >= 0 ? a.forced : cheapest_of(cost, a.menu.entries, lane);
   if (block == 0 && tid == 0)
     write_state(a, choice, tiles_ahead(a, choice) + tiles[choice], all_rows);
   if (a.ready_counts) place_ready_rows(a, block, runs, all_rows, count, base);
@@ -230,7 +216,7 @@ __device__ __forceinline__ void group_run(const PrepareArgs& a, int block, int r
       if (a.position) a.position[i] = at;
     }
   }
-  write_tiles(a, choice, count, base, tile_base + choice * experts, block, runs);
+  write_tiles(a, choice, count, base, tile_base + choice * experts, tiles[choice], block, runs);
 }
 
 }  // namespace ramp

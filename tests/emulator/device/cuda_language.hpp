@@ -97,6 +97,11 @@ inline int __reduce_add_sync(unsigned, int value) {
   return static_cast<int>(sum);
 }
 
+inline unsigned __reduce_min_sync(unsigned, unsigned value) {
+  const std::uint64_t* all = ramp::emulator::exchange("__reduce_min_sync", value);
+  return static_cast<unsigned>(*std::min_element(all, all + 32));
+}
+
 // One emulated thread runs at a time, so plain memory is atomic.
 template <class T, class U>
 T atomicAdd(T* to, U value) {

@@ -25,7 +25,7 @@ struct PhasedConsumer {
   const FfnArgs& a;
   const int group = uniform(threadIdx.x / 128 - 1);
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-  RingCursor unit{E::config.stages}, item{kFfnItemSlots};
+  RingCursor unit{E::kStages}, item{kFfnItemSlots};
   int unpublished = -1;       // tile
   bool staged_beside = true;  // the last tile whose rows stood in `staging`
 

@@ -24,11 +24,31 @@
 
 namespace ramp {
 
-// Runs f on entry `choice` of kMenu.
+// The first entry of the menu with the same code as entry i.
+template <auto& kMenu>
+constexpr int phased_code(int i) {
+  for (int first = 0; first < i; ++first)
+    if (kMenu[first].rows == kMenu[i].rows && kMenu[first].stages == kMenu[i].stages) return first;
+  return i;
+}
+
+// Runs f on the code of entry `choice` of kMenu.
 template <auto& kMenu, int kEntries, class F>
 __device__ __forceinline__ void with_phased_entry(int choice, const F& f) {
-  with_index<kEntries>(choice,
-                       [&]<int kIndex>() { f.template operator()<PhasedEntry<kMenu[kIndex]>>(); });
+  int code = 0;
+  with_index<kEntries>(choice, [&]<int kIndex>() { code = phased_code<kMenu>(kIndex); });
+  with_index<kEntries>(code, [&]<int kIndex>() {
+    if constexpr (phased_code<kMenu>(kIndex) == kIndex)
+      f.template operator()<PhasedEntry<kMenu[kIndex]>>();
+  });
+}
+template <auto& kMenu, int kEntries>
+__device__ __forceinline__ PhasedClaims phased_claims(int choice) {
+  PhasedClaims claims;
+  with_index<kEntries>(choice, [&]<int kIndex>() {
+    claims.dynamic = kMenu[kIndex].dynamic, claims.grouped = kMenu[kIndex].grouped;
+  });
+  return claims;
 }
 
 template <auto& kMenu, int kEntries>
@@ -39,12 +59,8 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
   if (!a.slots) launch_dependents();
   const PhasedMaps maps{w13, w2, rows, middle};
 
-  PhasedShared s;
-  s.barriers = (smem_u32(dynamic_shared) + 15) & ~15u;
-  s.ring = (s.barriers + kFfnBarrierBytes + 1023) & ~1023u;
-  s.base = dynamic_shared + (s.ring - smem_u32(dynamic_shared));
   constexpr int kSplit = kMenu[0].split;
-  s.rank = blockIdx.x % kSplit;
+  PhasedShared s(dynamic_shared, kSplit);
   const PhasedStart start = phased_start(a);
   if (threadIdx.x == 0) {
     *s.known() = 0;
@@ -76,7 +92,7 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
     const int choice = load_cg(&a.state->choice);
     with_phased_entry<kMenu, kEntries>(choice, [&]<class E>() {
       if (threadIdx.x == 0)
-        phased_schedule<E>(s, a, maps, start);
+        phased_schedule<E>(s, a, maps, start, phased_claims<kMenu, kEntries>(choice));
       else if (threadIdx.x >= 32)
         phased_gather<E>(s, a, maps);
     });

@@ -62,19 +62,13 @@ __device__ __forceinline__ void phased_load_halves(const PhasedShared& s, const 
   }
 }
 
-// Units [from, to) of it, all but the first kFfnAtOnce at a pace that the memory can hold, so that
-// no queue stands before the few words that the routing is made of.
+// Units [from, to) of it.
 __device__ __forceinline__ void phased_prefill(const PhasedShared& s, const FfnArgs& a,
                                                const PhasedMaps& maps, const PhasedStart& start,
                                                int from, int to) {
-  u64 next = global_ns() + a.pace_ns;
-#pragma unroll 1
-  for (int u = from; u < min(to, start.units); ++u, next += a.pace_ns) {
-    if (from > 0)
-      while (global_ns() < next && !*s.known()) {
-      }
+  load_paced(s, a, from, min(to, start.units), [&](int u) {
     phased_load(s, maps, u, start.down, start.expert, start.column, u, policy_evict_first());
-  }
+  });
 }
 
 // Nothing but units to go through.
@@ -82,27 +76,21 @@ __device__ __forceinline__ PhasedItem no_rows(int units) { return {0, 0, 0, 0, 0
 
 // Item `index`: those of the up projection first, so that a block which waits for another's result
 // waits for an item that somebody works on already.
-template <class E>
-__device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, int index) {
+__device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, int index,
+                                                  int grouped) {
   const int up_columns = a.intermediate / kScaleGroup,
             down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = tiles * up_columns;
   if (index >= up_items + tiles * down_columns) return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0};
   const int down = index >= up_items, columns = down ? down_columns : up_columns;
   index -= down ? up_items : 0;
-  int tile = index / columns, column = index % columns;
-  int4 t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
-  if constexpr (E::config.grouped) {
-    const int at = index - t.z * columns;  // within the expert's items
-    column = at / t.w;
-    tile = t.z + at % t.w;
-    t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
-  }
+  const ListedItem it = listed_item(a, index, columns, grouped);
+  const int4 t = it.words;
   return {down,
           t.x & 0xffff,
-          column,
+          it.column,
           t.x >> 16 & 0xff,
           t.y,
-          tile,
+          it.tile,
           t.x & kTileShares ? kWeightsAgain : 0,
           (down ? a.intermediate : a.hidden) / kScaleGroup};
 }
@@ -138,11 +126,12 @@ __device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, int tiles, i
 // By one thread.
 template <class E>
 __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const FfnArgs& a,
-                                                const PhasedMaps& maps, const PhasedStart& start) {
+                                                const PhasedMaps& maps, const PhasedStart& start,
+                                                const PhasedClaims& claims) {
   const int tiles = load_cg(&a.state->tiles);
   // Weights that one row tile reads leave the L2 first; those that several read stay for them.
   const u64 once = policy_evict_first(), again = policy_evict_normal();
-  RingCursor unit{E::config.stages}, item{kFfnItemSlots};
+  RingCursor unit{E::kStages}, item{kFfnItemSlots};
   item.phase = unit.phase = 1;  // the first turn finds every place empty
 
   int next = blockIdx.x;  // the first is dealt out: nothing to wait for
@@ -150,27 +139,19 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
   // In a cluster the first block claims for both, from the first item on: one that finds no place
   // on the GPU then has nothing that others wait for.  A block's claims are ahead of the other's by
   // the units of a ring, an item each at least, and by the two of the items at either end.
-  RingCursor mail{kPhasedClaimSlots}, mail_out{kPhasedClaimSlots};
+  ClaimMail<E::kSplit, kPhasedClaimSlots> mail;
   const auto claim = [&] {
     if constexpr (E::kSplit == 1) {
-      next = (E::config.dynamic ? atomicAdd(&a.state->claim, 1) : next) + blocks;
-    } else if (s.rank == 0) {
-      const int claimed = atomicAdd(&a.state->claim, 1);
-      for (int r = 0; r < E::kSplit; ++r)
-        store_async_4(map_to_rank(s.claimed(mail_out.slot), r),
-                      map_to_rank(s.claim(mail_out.slot), r), claimed);
-      mail_out.next();
+      next = (claims.dynamic ? atomicAdd(&a.state->claim, 1) : next) + blocks;
+    } else {
+      mail.claim(s, a);
     }
   };
   const auto next_item = [&] {
     if constexpr (E::kSplit == 1) {
-      return phased_item<E>(a, tiles, next);
+      return phased_item(a, tiles, next, claims.grouped);
     } else {
-      mbarrier_arrive_expect(s.claim(mail.slot), 4);
-      mbarrier_wait_cluster(s.claim(mail.slot), mail.phase);
-      next = *s.word(s.claimed(mail.slot));
-      mail.next();
-      return paired_item(a, tiles, next * E::kSplit + static_cast<int>(s.rank));
+      return paired_item(a, tiles, mail.receive(s) * E::kSplit + static_cast<int>(s.rank));
     }
   };
   if constexpr (E::kSplit > 1) claim();
@@ -228,7 +209,7 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
       static_cast<u32>(first_row * kScaleGroup + (chunk ^ ((first_row + kStep) % 8)) * 16)};
   const int d_blocks = a.hidden / kScaleGroup, h_blocks = a.intermediate / kScaleGroup;
   const int scale = thread - (kFfnGatherThreads - 2);  // of the weights, or negative
-  RingCursor unit{E::config.stages}, item{kFfnItemSlots};
+  RingCursor unit{E::kStages}, item{kFfnItemSlots};
   unit.phase = 1;
 
 #pragma unroll 1

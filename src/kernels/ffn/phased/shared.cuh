@@ -28,11 +28,9 @@ struct PhasedMaps {
   const TensorMap *rows, *middle;  // of grouped rows and of those between the projections
 };
 
-struct PhasedShared {
-  u32 ring;      // units of weights, on 1,024 bytes: in one place whichever entry runs
-  u32 barriers;  // full, empty, item_full, item_empty, rows_full
-  char* base;    // generic address of `ring`
-  u32 rank;      // of this block in its cluster
+// Barriers: full, empty, item_full, item_empty, rows_full, claim.
+struct PhasedShared : BlockShared {
+  using BlockShared::BlockShared;
 
   __device__ u32 full(int s) const { return barriers + s * 8; }
   __device__ u32 empty(int s) const { return full(kFfnMaxStages + s); }
@@ -43,10 +41,6 @@ struct PhasedShared {
   __device__ u32 claimed(int i) const {  // the claims themselves, an int each
     return claim(kPhasedClaimSlots) + i * 4;
   }
-  // An int of those behind the barriers, which lie below the ring: a signed distance.
-  __device__ volatile int* word(u32 at) const {
-    return reinterpret_cast<volatile int*>(base + static_cast<int>(at - ring));
-  }
   // Whether the routing is known: the weights' first copies keep their pace until then.
   __device__ volatile int* known() const { return word(claimed(kPhasedClaimSlots)); }
 };
@@ -54,11 +48,17 @@ static_assert((2 * kFfnMaxStages + 3 * kFfnItemSlots + kPhasedClaimSlots) * 8 +
                   (kPhasedClaimSlots + 1) * 4 <=
               kFfnBarrierBytes);
 
+// What an entry's scheduling thread alone needs to know: data, so that entries which claim in other
+// ways share their code.
+struct PhasedClaims {
+  int dynamic, grouped;
+};
+
+// What an entry is compiled for: rows and ring.
 template <FfnConfig kConfig>
 struct PhasedEntry {
-  static constexpr FfnConfig config = kConfig;
   static constexpr PhasedLayout layout = phased_layout(kConfig);
-  static constexpr int kRows = kConfig.rows, kSplit = kConfig.split;
+  static constexpr int kRows = kConfig.rows, kSplit = kConfig.split, kStages = kConfig.stages;
 
   __device__ static PhasedItem* head(const PhasedShared& s, int i) {
     return reinterpret_cast<PhasedItem*>(s.base + layout.items + i * layout.item_bytes);

@@ -26,6 +26,7 @@ inline u64 global_ns() {
 }
 
 inline int uniform(int v) { return __shfl_sync(~0u, v, 0); }
+inline int computed(int v) { return v; }
 
 inline void launch_dependents() { emulator::launch_dependents(); }
 inline void wait_for_dependencies() { emulator::wait_for_dependencies(); }
