@@ -236,6 +236,7 @@ FfnArgs BurstTimer::arguments(const FfnConfig& config, const PlacedLoad& load) c
   const auto rows = static_cast<int>(load.grouped.rows.size());
   a.rows_grouped = config.topology == kF3 && pays_row_a_pair(shape_.intermediate, rows);
   a.most_rows = static_cast<int>(middle_rows_);
+  a.down_parts = ffn_down_parts(a.hidden, a.intermediate, context_.info().sms);
   a.pace_ns = prefill_pace_ns(config, shape_.intermediate, a.owned_experts,
                               gpu_like(context_.info().name).stream_tbps);
   return a;

@@ -29,6 +29,7 @@ LayerArguments shared_arguments(const LayerOptions& o, int first_expert, const i
   f.hidden = o.shape.hidden;
   f.intermediate = o.shape.intermediate;
   f.owned_experts = p.owned_experts;
+  f.down_parts = ffn_down_parts(o.shape.hidden, o.shape.intermediate, blocks);
   f.pace_ns = prefill_pace_ns(o.menu[0], o.shape.intermediate, p.owned_experts, stream_tbps);
   return arguments;
 }
@@ -91,6 +92,7 @@ void set_mode(LayerArguments& arguments, const LayerMode& mode) {
   } else if (mode.ordered) {
     p.output = nullptr;  // written whole, by `combine`
   }
+  if (f.slots) f.down_parts = {};  // a row has one place for its result
 }
 
 bool runs_combine(const LayerArguments& arguments) {

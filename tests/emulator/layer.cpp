@@ -89,6 +89,7 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
     p.forced = passes[i].forced;
     f.prefill = std::min(passes[i].prefill, deepest_prefill(menu, shape.hidden));
     f.prefill_down = passes[i].prefill_down ? f.prefill : 0;
+    if (setup.down_parts) f.down_parts = *setup.down_parts;
     set_mode(arguments, mode);
     for (Launch& launch : prepare_launches(p, setup.sms)) launches.push_back(std::move(launch));
     row_specs.push_back({rows_map_spec(address(f.rows_q), f.most_rows, shape.hidden),

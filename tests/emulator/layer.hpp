@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct LayerSetup {
   std::vector<Theta> theta;
   int sms = 6;
   bool ordered = false;
-  bool row_a_pair = false;  // where rows come by token
+  bool row_a_pair = false;              // where rows come by token
+  std::optional<DownParts> down_parts;  // these instead, where rows are added
 };
 
 struct Pass {

@@ -122,6 +122,22 @@ TEST_P(EmulatedPhased, ARowForEachPairIsRight) {
                  menu.configs[static_cast<std::size_t>(passes[i].forced)]);
 }
 
+// Loads of a few tiles in three parts of h, taller ones whole.
+TEST_P(EmulatedPhased, DownItemsInPartsAreRight) {
+  const Menu& menu = find_menu(GetParam());
+  LayerSetup setup = setup_of(menu);
+  setup.down_parts = DownParts{{0, 0, 0, 9}};
+  std::vector<Pass> passes =
+      passes_over(menu, {"ragged", "one-token-each", "ready-counts", "tokens-7", "tokens-300"});
+  for (std::size_t i = 0; i < passes.size(); ++i) passes[i].prefill_down = i % 2 == 1;
+  for (std::uint64_t seed = 7; seed < 9; ++seed) {
+    const std::vector<PassResult> results = run_passes(setup, passes, seed);
+    for (std::size_t i = 0; i < passes.size(); ++i)
+      expect_right(results[i], *passes[i].work,
+                   menu.configs[static_cast<std::size_t>(passes[i].forced)]);
+  }
+}
+
 std::string id_of(const testing::TestParamInfo<std::string>& info) {
   std::string id;
   for (char c : info.param) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

@@ -132,6 +132,8 @@ TEST(Space, TwoPhasesHaveTilesOfTheirOwn) {
   EXPECT_EQ(grid.phase[1].col_tiles, 9) << "256-blocks of the output, the last half empty";
   EXPECT_EQ(grid.phase[1].rows, 128);
   EXPECT_EQ(ffn_additions(legal, 768), 1);
+  EXPECT_EQ(ffn_additions(legal, 2560), 2) << "parts of h";
+  EXPECT_EQ(ffn_additions(legal, 16384), DownParts::kMost);
   EXPECT_EQ(ffn_additions(FfnConfig{}, 768), 6);
   EXPECT_EQ(ffn_owned_experts(legal, 768, 132, 16), 16) << "as f1: six 128-blocks of h an expert";
 }
@@ -254,6 +256,41 @@ TEST(SpaceGrid, BlocksOwnWholeExpertsAndNoMoreThanThereAre) {
       EXPECT_LE(owned, experts);
       EXPECT_LE(owned * ffn_slices(c, h), 132);
     }
+}
+
+// What down_parts.h says of its thresholds, over lists of tiles one by one.
+TEST(DownParts, AreWhatCostsLeast) {
+  const int blocks = 132;
+  for (const auto& [units, columns] : {std::pair{50, 16}, std::pair{128, 24}, std::pair{8, 8},
+                                       std::pair{20, 14}, std::pair{6, 8}}) {
+    const DownParts parts = down_parts_of(units, columns, blocks);
+    const auto cost = [&](int tiles, int p) {
+      return 4.0 * tiles * columns * p / blocks + units / (2.0 * p);
+    };
+    for (int tiles = 1; tiles <= 200; ++tiles) {
+      const int chosen = parts.of(tiles);
+      EXPECT_EQ(units % chosen, 0);
+      if (tiles * columns > blocks) {
+        EXPECT_EQ(chosen, 1) << units << " " << tiles;
+        continue;
+      }
+      for (int p = 1; p <= DownParts::kMost; ++p)
+        if (units % p == 0 && units / p >= DownParts::kLeastUnits) {
+          EXPECT_LE(cost(tiles, chosen), cost(tiles, p) * (1 + 1e-9)) << units << " " << tiles;
+        }
+    }
+  }
+}
+
+TEST(DownParts, FewTilesOfALargeHAreCutAndManyAreNot) {
+  const DownParts mixtral = ffn_down_parts(6144, 16384, 132);
+  EXPECT_EQ(mixtral.of(1), 8);
+  EXPECT_EQ(mixtral.of(5), 4);
+  EXPECT_EQ(mixtral.of(6), 1) << "more items than blocks";
+  const DownParts qwen2 = ffn_down_parts(3584, 2560, 132);
+  EXPECT_EQ(qwen2.of(8), 2);
+  EXPECT_EQ(ffn_down_parts(2048, 1024, 132).of(1), 1) << "parts of four steps";
+  EXPECT_EQ(DownParts{}.of(0), 1) << "where a row's result has one place";
 }
 
 }  // namespace

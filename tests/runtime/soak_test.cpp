@@ -112,7 +112,9 @@ TEST(SoakSizes, TakeEachWayToSelectAndTheLargeOnesRarely) {
         const int rows = sizes[i].rows(setting.shape);
         const Selecting selecting = selecting_of(slots ? rows : rows * k, slots);
         EXPECT_EQ(selecting.by, wanted[i]) << i << " " << k;
-        if (slots) EXPECT_EQ(selecting.blocks > 1, i == 3) << k;
+        if (slots) {
+          EXPECT_EQ(selecting.blocks > 1, i == 3) << k;
+        }
       }
     }
   int taken[5] = {};

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "choice/grid.h"
+#include "kernels/ffn/down_parts.h"
 #include "kernels/numeric.h"
 
 namespace ramp {
@@ -212,9 +213,16 @@ RAMP_HD constexpr Grid ffn_grid(const FfnConfig& c, int hidden, int intermediate
   return Grid{{{c.rows, slices, blocks / c.split}, {}}, 1};
 }
 
-// Additions of bf16 rows into an output element, of one token-expert pair.
+// Additions of bf16 rows into an output element, of one token-expert pair, at most.
 RAMP_HD constexpr int ffn_additions(const FfnConfig& c, int intermediate) {
-  return c.topology == kF3 ? 1 : ffn_slices(c, intermediate);
+  if (c.topology == kF1) return ffn_slices(c, intermediate);
+  const int parts = intermediate / kScaleGroup / DownParts::kLeastUnits;
+  return parts < 1 ? 1 : parts < DownParts::kMost ? parts : DownParts::kMost;
+}
+
+// The down parts of a layer in topology F3.
+RAMP_HD constexpr DownParts ffn_down_parts(int hidden, int intermediate, int blocks) {
+  return down_parts_of(intermediate / kScaleGroup, ceil_div(hidden, kFfnUnitCols), blocks);
 }
 
 // Experts whose first row tile belongs to a fixed block from the start, so that its weights can be

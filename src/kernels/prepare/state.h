@@ -4,6 +4,7 @@
 #pragma once
 
 #include "choice/cost_model.h"
+#include "kernels/ffn/down_parts.h"
 
 namespace ramp {
 
@@ -118,7 +119,8 @@ struct FfnArgs {
   int owned_experts;
   int prefill;       // units requested before the routing is known
   int prefill_down;  // in topology F3, by blocks whose first item would be one of the down phase
-  int pace_ns;       // between two of them, of a block
+  DownParts down_parts;  // in topology F3; none where rows go to slots
+  int pace_ns;           // between two of them, of a block
 };
 
 // Of `ordered` mode: output[t] is the sum of its rows in FP32, in the order of its ids.

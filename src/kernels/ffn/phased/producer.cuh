@@ -10,6 +10,7 @@ namespace ramp {
 // What a block asks for before the routing is known.
 struct PhasedStart {
   int down, expert, column;
+  int first;
   int units;  // 0: nothing
 };
 
@@ -17,16 +18,17 @@ struct PhasedStart {
 // owned, so this is that item if they have rows, and of the down items if no expert has a second
 // tile as well.
 __device__ __forceinline__ PhasedStart phased_start(const FfnArgs& a) {
-  const int up_columns = a.intermediate / kScaleGroup,
-            down_columns = ceil_div(a.hidden, kFfnUnitCols);
+  const int up_columns = a.intermediate / kScaleGroup, parts = a.down_parts.of(a.owned_experts),
+            down_columns = ceil_div(a.hidden, kFfnUnitCols) * parts;
   int index = blockIdx.x;
   if (index < a.owned_experts * up_columns)
-    return {0, index / up_columns, index % up_columns, min(a.prefill, a.hidden / kScaleGroup)};
+    return {0, index / up_columns, index % up_columns, 0, min(a.prefill, a.hidden / kScaleGroup)};
   index -= a.owned_experts * up_columns;
+  const int units = a.intermediate / kScaleGroup / parts, column = index % down_columns;
   if (index < a.owned_experts * down_columns)
-    return {1, index / down_columns, index % down_columns,
-            min(a.prefill_down, a.intermediate / kScaleGroup)};
-  return {0, 0, 0, 0};
+    return {1, index / down_columns, column / parts, column % parts * units,
+            min(a.prefill_down, units)};
+  return {0, 0, 0, 0, 0};
 }
 
 // Unit k of an item's weights.
@@ -67,32 +69,58 @@ __device__ __forceinline__ void phased_prefill(const PhasedShared& s, const FfnA
                                                const PhasedMaps& maps, const PhasedStart& start,
                                                int from, int to) {
   load_paced(s, a, from, min(to, start.units), [&](int u) {
-    phased_load(s, maps, u, start.down, start.expert, start.column, u, policy_evict_first());
+    phased_load(s, maps, u, start.down, start.expert, start.column, start.first + u,
+                policy_evict_first());
   });
 }
 
-// Nothing but units to go through.
-__device__ __forceinline__ PhasedItem no_rows(int units) { return {0, 0, 0, 0, 0, 0, 0, units}; }
+// The list of items: those of the up projection first, so that a block which waits for another's
+// result waits for an item that somebody works on already.  Where tiles are few, a down item is a
+// part of h: its columns stand in the list `parts` times, one part after the other.
+struct PhasedList {
+  int tiles, parts, up_columns, down_columns;
 
-// Item `index`: those of the up projection first, so that a block which waits for another's result
-// waits for an item that somebody works on already.
-__device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, int index,
-                                                  int grouped) {
-  const int up_columns = a.intermediate / kScaleGroup,
-            down_columns = ceil_div(a.hidden, kFfnUnitCols), up_items = tiles * up_columns;
-  if (index >= up_items + tiles * down_columns) return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0};
-  const int down = index >= up_items, columns = down ? down_columns : up_columns;
-  index -= down ? up_items : 0;
-  const ListedItem it = listed_item(a, index, columns, grouped);
-  const int4 t = it.words;
-  return {down,
-          t.x & 0xffff,
-          it.column,
-          t.x >> 16 & 0xff,
-          t.y,
-          it.tile,
-          t.x & kTileShares ? kWeightsAgain : 0,
-          (down ? a.intermediate : a.hidden) / kScaleGroup};
+  __device__ __forceinline__ PhasedList(const FfnArgs& a)
+      : tiles(load_cg(&a.state->tiles)),
+        parts(a.down_parts.of(tiles)),
+        up_columns(a.intermediate / kScaleGroup),
+        down_columns(ceil_div(a.hidden, kFfnUnitCols) * parts) {}
+
+  __device__ __forceinline__ int columns(int down) const {
+    return down ? down_columns : up_columns;
+  }
+  __device__ __forceinline__ int units(const FfnArgs& a, int down) const {
+    return down ? a.intermediate / kScaleGroup / parts : a.hidden / kScaleGroup;
+  }
+  __device__ __forceinline__ PhasedItem item(const FfnArgs& a, int down, int tile, int column,
+                                             int4 words, int weights) const {
+    const int of = down ? parts : 1, units_of = units(a, down);
+    return {down,
+            words.x & 0xffff,
+            column / of,
+            words.x >> 16 & 0xff,
+            words.y,
+            tile,
+            static_cast<short>(weights),
+            static_cast<short>(of),
+            static_cast<short>(column % of * units_of),
+            static_cast<short>(units_of)};
+  }
+};
+__device__ __forceinline__ PhasedItem no_more_items() { return {0, 0, 0, kNoMoreItems}; }
+// Nothing but units to go through.
+__device__ __forceinline__ PhasedItem no_rows(int units) {
+  return {0, 0, 0, 0, 0, 0, 0, 1, 0, static_cast<short>(units)};
+}
+
+__device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, const PhasedList& list,
+                                                  int index, int grouped) {
+  const int up_items = list.tiles * list.up_columns;
+  if (index >= up_items + list.tiles * list.down_columns) return no_more_items();
+  const int down = index >= up_items;
+  const ListedItem it = listed_item(a, index - (down ? up_items : 0), list.columns(down), grouped);
+  return list.item(a, down, it.tile, it.column, it.words,
+                   it.words.x & kTileShares ? kWeightsAgain : 0);
 }
 
 // The same in a cluster, whose blocks take items 2n and 2n + 1: two row tiles of an expert times
@@ -100,16 +128,16 @@ __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, int tiles, i
 // columns.  So that every expert begins with an even index, the columns are rounded up to an even
 // number; the block that gets one too many goes through its units without rows, because the
 // cluster's rings move together.
-__device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, int tiles, int index) {
-  const int up_columns = a.intermediate / kScaleGroup,
-            down_columns = ceil_div(a.hidden, kFfnUnitCols),
-            up_items = tiles * round_up(up_columns, 2);
-  if (index >= up_items + tiles * round_up(down_columns, 2))
-    return {0, 0, 0, kNoMoreItems, 0, 0, 0, 0};
-  const int down = index >= up_items, columns = down ? down_columns : up_columns,
-            places = round_up(columns, 2), units = (down ? a.intermediate : a.hidden) / kScaleGroup;
+__device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, const PhasedList& list,
+                                                  int index) {
+  const int up_items = list.tiles * round_up(list.up_columns, 2);
+  if (index >= up_items + list.tiles * round_up(list.down_columns, 2)) return no_more_items();
+  const int down = index >= up_items, columns = list.columns(down), places = round_up(columns, 2);
   index -= down ? up_items : 0;
-  int4 t = load_cg(reinterpret_cast<const int4*>(a.tile + index / places));
+  const auto words = [&](int tile) {
+    return load_cg(reinterpret_cast<const int4*>(a.tile + tile));
+  };
+  const int4 t = words(index / places);
   const int at = index - t.z * places, paired = t.w & ~1;  // within the expert's items; tiles
   int tile = t.z + t.w - 1, column = at - paired * places, weights = t.w > 1 ? kWeightsAgain : 0;
   if (column < 0) {
@@ -117,10 +145,9 @@ __device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, int tiles, i
     weights = kWeightsHalf | (t.w > 2 ? kWeightsAgain : 0);
     if (column >= columns) return no_rows(1);  // neither block has anything
   } else if (column >= columns) {
-    return no_rows(units);
+    return no_rows(list.units(a, down));
   }
-  t = load_cg(reinterpret_cast<const int4*>(a.tile + tile));
-  return {down, t.x & 0xffff, column, t.x >> 16 & 0xff, t.y, tile, weights, units};
+  return list.item(a, down, tile, column, words(tile), weights);
 }
 
 // By one thread.
@@ -128,7 +155,7 @@ template <class E>
 __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const FfnArgs& a,
                                                 const PhasedMaps& maps, const PhasedStart& start,
                                                 const PhasedClaims& claims) {
-  const int tiles = load_cg(&a.state->tiles);
+  const PhasedList list(a);
   // Weights that one row tile reads leave the L2 first; those that several read stay for them.
   const u64 once = policy_evict_first(), again = policy_evict_normal();
   RingCursor unit{E::kStages}, item{kFfnItemSlots};
@@ -149,9 +176,9 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
   };
   const auto next_item = [&] {
     if constexpr (E::kSplit == 1) {
-      return phased_item(a, tiles, next, claims.grouped);
+      return phased_item(a, list, next, claims.grouped);
     } else {
-      return paired_item(a, tiles, mail.receive(s) * E::kSplit + static_cast<int>(s.rank));
+      return paired_item(a, list, mail.receive(s) * E::kSplit + static_cast<int>(s.rank));
     }
   };
   if constexpr (E::kSplit > 1) claim();
@@ -159,8 +186,9 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
 #pragma unroll 1
   for (;;) {
     PhasedItem it = next_item();
-    const bool dropped = requested > 0 && !(it.rows > 0 && it.down == start.down &&
-                                            it.expert == start.expert && it.column == start.column);
+    const bool dropped =
+        requested > 0 && !(it.rows > 0 && it.down == start.down && it.expert == start.expert &&
+                           it.column == start.column && it.first == start.first);
     if (dropped) {
       it = no_rows(requested);
     } else if (E::kSplit == 1 && it.rows == 0) {  // the owned tile of an expert without rows
@@ -180,9 +208,9 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
       if (k < requested) continue;
       mbarrier_wait(s.empty(unit.slot), unit.phase);
       if constexpr (E::kSplit == 1)
-        phased_load(s, maps, unit.slot, it.down, it.expert, it.column, k, policy);
+        phased_load(s, maps, unit.slot, it.down, it.expert, it.column, it.first + k, policy);
       else if (it.rows > 0)
-        phased_load_halves(s, maps, unit.slot, it, k, policy);
+        phased_load_halves(s, maps, unit.slot, it, it.first + k, policy);
       else
         mbarrier_arrive(s.full(unit.slot));
     }
@@ -250,7 +278,7 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
             : nullptr;
     const auto each_unit = [&](const auto& bring_rows) {
 #pragma unroll 1
-      for (int k = 0; k < it.units; ++k, unit.next()) {
+      for (int k = it.first; k < it.first + it.units; ++k, unit.next()) {
         mbarrier_wait(s.empty(unit.slot), unit.phase);
         bring_rows(k, E::tokens(s, unit.slot));
 #pragma unroll
@@ -288,7 +316,7 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
     }
     // The last who waited for a tile leaves its counter as it was, for a launch on the same list.
     if (it.down && thread == 0 &&
-        atomicAdd(a.ready + it.tile, 1) == all_up + ceil_div(a.hidden, kFfnUnitCols) - 1)
+        atomicAdd(a.ready + it.tile, 1) == all_up + ceil_div(a.hidden, kFfnUnitCols) * it.parts - 1)
       a.ready[it.tile] = 0;
     __syncwarp();
     if (thread % 32 == 0) mbarrier_arrive(s.item_empty(item.slot));

@@ -7,16 +7,18 @@
 
 namespace ramp {
 
-// A row tile times 128 columns of h (up) or 256 columns of the output (down).
+// A row tile times 128 columns of h (up) or 256 columns of the output and a part of h (down).
 struct PhasedItem {
-  int down;     // 0: up
-  int expert;   // local
-  int column;   // 128-block of h, or 256-block of the output
-  int rows;     // of the tile, or kNoMoreItems; 0: units to be dropped
-  int row0;     // first row, in the order grouped by expert
-  int tile;     // index in the list
-  int weights;  // kWeightsAgain, kWeightsHalf
-  int units;    // of 128 columns of d or of h
+  int down;       // 0: up
+  int expert;     // local
+  int column;     // 128-block of h, or 256-block of the output
+  int rows;       // of the tile, or kNoMoreItems; 0: units to be dropped
+  int row0;       // first row, in the order grouped by expert
+  int tile;       // index in the list
+  short weights;  // kWeightsAgain, kWeightsHalf
+  short parts;    // that h is cut into
+  short first;    // of its units of 128 columns of d or of h,
+  short units;    // and how many
 };
 static_assert(sizeof(PhasedItem) <= kPhasedHeadBytes);
 // Other items read the same weights; the cluster's two blocks read the same now, and each brings
