@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures on this machine's GPU what data/h200 holds, in twelve minutes or so, one file a step:
+# Measures on this machine's GPU what data/h200 holds, in eighteen minutes or so, one file a step:
 #
-#   tools/measure.sh OUT [STEP ...]      steps: check soak layer ordered polymorphic select campaigns large sanitizers; default: all
+#   tools/measure.sh OUT [STEP ...]      steps: check soak layer ordered polymorphic select campaigns large layouts sanitizers; default: all
 #   tools/measure.sh --print [STEP ...]  the commands alone
 #
 # A step that fails or runs into its limit is said and the next one goes on.  RAMP names the program, build/ramp by default.
@@ -13,7 +13,7 @@ out=${1:-}
 [ -n "$out" ] || { sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2; }
 shift
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(check soak layer ordered polymorphic select campaigns large sanitizers)
+[ ${#steps[@]} -gt 0 ] || steps=(check soak layer ordered polymorphic select campaigns large layouts sanitizers)
 print=
 if [ "$out" = --print ]; then
   print=yes out=OUT
@@ -72,18 +72,26 @@ for step in "${steps[@]}"; do
       ;;
     select) run 30 "$ramp" bench select olmoe --layout ep8 --json "$out/select.json" ;;
     campaigns)
-      run 90 "$ramp" tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace --minutes 0.75 \
+      run 90 "$ramp" tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace --minutes 0.5 \
         --measurements "$out/dsv2-lite-ep8.rmeas" -o "$out/dsv2-lite-ep8.plan.json"
-      for m in olmoe qwen3-30b; do
-        run 90 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes 0.75 --measurements "$out/$m-ep8.rmeas" \
+      for m in olmoe qwen3-30b qwen35-35b; do
+        run 90 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes 0.55 --measurements "$out/$m-ep8.rmeas" \
           -o "$out/$m-ep8.plan.json"
       done
       ;;
-    large)  # layers whose loads take longer: more seconds, still few loads
-      for x in deepseek-v3:1.3 qwen2-57b:0.9 phi35:0.9 mixtral:0.8 qwen35-35b:0.75; do
-        m=${x%:*}
-        run 240 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes ${x#*:} --measurements "$out/$m-ep8.rmeas" \
-          -o "$out/$m-ep8.plan.json"
+    large)  # layers whose loads take longer: fewer passes, two samples a cell
+      for x in deepseek-v3:40:30:1.15 phi35:60:40:0.6 mixtral:60:40:0.6 qwen2-57b:60:40:0.6; do
+        IFS=: read -r m train test minutes <<<"$x"
+        run 150 "$ramp" tune --model $m --layout ep8 --generate seed=1 --rounds 2 --margin 0.03 --train $train --test $test \
+          --minutes $minutes --measurements "$out/$m-ep8.rmeas" -o "$out/$m-ep8.plan.json"
+      done
+      ;;
+    layouts)  # the paper's others, a quarter of a minute each; the more GPUs, the more loads has a pass
+      for x in {qwen3-30b,olmoe,phi35,qwen2-57b,qwen35-35b}:ep16:24:16 {qwen3-30b,qwen35-35b,olmoe}:ep32:16:12 \
+        {mixtral,olmoe,phi35,qwen35-35b}:ep4:40:24 {qwen3-30b,qwen35-35b}:tp{1,2}:40:24 deepseek-v3:tp8:40:24; do
+        IFS=: read -r m layout train test <<<"$x"
+        run 60 "$ramp" tune --model $m --layout $layout --generate seed=1 --rounds 2 --margin 0.03 --train $train --test $test \
+          --minutes 0.27 --measurements "$out/$m-$layout.rmeas" -o "$out/$m-$layout.plan.json"
       done
       ;;
     sanitizers)

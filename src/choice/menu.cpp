@@ -43,6 +43,8 @@ struct Search {
   const Lesson& lesson;
   MenuObjective objective;
   std::shared_ptr<const TimeTable> us;  // measured; predicted in the gaps (fill_gaps)
+  // The same in a menu that asks for so many us of weights ahead, of the entries that can.
+  std::shared_ptr<const std::map<float, TimeTable>> us_ahead;
   std::shared_ptr<const std::vector<std::vector<bool>>> covers;  // [candidate][range of sizes]
   std::vector<KnownPass> passes;
 
@@ -136,12 +138,34 @@ TimeTable fill_gaps(const Lesson& lesson) {
   return us;
 }
 
+// Where fewer experts than this have a token, little or nothing is asked for ahead in any case.
+constexpr double kShareAhead = 0.3;
+
+// Of each depth that there is.
+std::map<float, TimeTable> times_by_ahead(const Lesson& lesson, const TimeTable& us) {
+  std::vector<bool> is_ahead(lesson.loads.size());
+  for (size_t l = 0; l < is_ahead.size(); ++l) {
+    const std::vector<int>& load = lesson.loads[l];
+    const auto active = std::count_if(load.begin(), load.end(), [](int n) { return n > 0; });
+    is_ahead[l] = static_cast<double>(active) > kShareAhead * static_cast<double>(load.size());
+  }
+  std::map<float, TimeTable> tables;
+  for (const Candidate& c : lesson.candidates) tables.try_emplace(c.ahead_us);
+  for (auto& [ahead, table] : tables) {
+    table = us;
+    for (size_t c = 0; c < table.size(); ++c)
+      for (size_t l = 0; l < table[c].size(); ++l)
+        if (is_ahead[l]) table[c][l] += std::max(0.0f, lesson.candidates[c].ahead_us - ahead);
+  }
+  return tables;
+}
+
 // Fewer whole passes than this in a range, and those that were timed in part count too: a pass is
 // seldom much slower than one of its loads says, but where there are whole ones they say it better.
 constexpr int kFewWhole = 3;
 
-Search prepare(const Lesson& lesson, MenuObjective objective) {
-  Search search{lesson, objective, nullptr, nullptr, {}};
+Search prepare(const Lesson& lesson, const MenuOptions& options) {
+  Search search{lesson, options.objective, nullptr, nullptr, nullptr, {}};
   search.covers = std::make_shared<const std::vector<std::vector<bool>>>(cover_ranges(lesson));
   std::vector<bool> is_member(lesson.candidates.size());
   for (int c : lesson.learnable) is_member[c] = true;
@@ -184,12 +208,15 @@ Search prepare(const Lesson& lesson, MenuObjective objective) {
     throw Error("training passes", fmt::format("{}, none timed", lesson.passes.size()),
                 "1 or more timed passes", "profile the recorded passes of the trace");
   search.us = std::make_shared<const TimeTable>(fill_gaps(lesson));
+  search.us_ahead = std::make_shared<const std::map<float, TimeTable>>(
+      options.counts_ahead ? times_by_ahead(lesson, *search.us)
+                           : std::map<float, TimeTable>{{0.0f, *search.us}});
   return search;
 }
 
 // Its passes of `from` to `to` tokens.
 Search slice(const Search& all, int from, int to) {
-  Search part{all.lesson, all.objective, all.us, all.covers, {}};
+  Search part{all.lesson, all.objective, all.us, all.us_ahead, all.covers, {}};
   for (const KnownPass& pass : all.passes)
     if (pass.tokens >= from && pass.tokens <= to) part.passes.push_back(pass);
   return part;
@@ -207,7 +234,8 @@ double gain(const Search& all, const Cost& one, const Cost& two) {
   return 1 - std::exp((two.value - one.value) / static_cast<double>(all.passes.size()));
 }
 
-Grown grow(const Search& search, const std::vector<int>& members, const MenuOptions& options) {
+Grown grow(const Search& search, const TimeTable& us, const std::vector<int>& members,
+           const MenuOptions& options) {
   Grown grown;
   std::vector<float> best(search.lesson.loads.size(), kUntimed);
   grown.cost = {static_cast<int>(search.passes.size()) + 1, 0};
@@ -215,12 +243,11 @@ Grown grow(const Search& search, const std::vector<int>& members, const MenuOpti
     int pick = -1;
     Cost lowest = grown.cost;
     for (int c : members)
-      if (const Cost with = search.cost(best, (*search.us)[c]); with < lowest)
-        pick = c, lowest = with;
+      if (const Cost with = search.cost(best, us[c]); with < lowest) pick = c, lowest = with;
     if (pick < 0) break;
     if (!grown.menu.candidates.empty() && gain(search, grown.cost, lowest) < options.least_gain)
       break;
-    for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], (*search.us)[pick][l]);
+    for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], us[pick][l]);
     grown.cost = lowest;
     grown.menu.candidates.push_back(pick);
     grown.menu.loss.push_back(search.loss(lowest));
@@ -242,12 +269,16 @@ Grown best_class(const Search& search, const MenuOptions& options) {
   Grown best;
   for (const std::string& name : classes) {
     if (!options.occupancy.empty() && name != options.occupancy) continue;
-    std::vector<int> members;
-    for (int c : candidates)
-      if (lesson.candidates[c].occupancy == name) members.push_back(c);
-    Grown grown = grow(search, members, options);
-    grown.menu.occupancy = name;
-    if (best.menu.candidates.empty() || grown.cost < best.cost) best = std::move(grown);
+    for (const auto& [ahead, us] : *search.us_ahead) {
+      std::vector<int> members;
+      for (int c : candidates)
+        if (lesson.candidates[c].occupancy == name && lesson.candidates[c].ahead_us >= ahead)
+          members.push_back(c);
+      if (members.empty()) continue;
+      Grown grown = grow(search, us, members, options);
+      grown.menu.occupancy = name;
+      if (best.menu.candidates.empty() || grown.cost < best.cost) best = std::move(grown);
+    }
   }
   return best;
 }
@@ -269,14 +300,14 @@ int border(int below, int above) {
 }  // namespace
 
 GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options) {
-  return best_class(prepare(lesson, options.objective), options).menu;
+  return best_class(prepare(lesson, options), options).menu;
 }
 
 std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& options) {
   if (options.menus < 1 || options.menus > kMostMenus)
     throw Error("menus", std::to_string(options.menus), fmt::format("1 to {}", kMostMenus),
                 "two: one for small passes, one for the rest");
-  const Search all = prepare(lesson, options.objective);
+  const Search all = prepare(lesson, options);
   struct Size {
     int tokens = 0, passes = 0;
   };

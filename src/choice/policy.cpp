@@ -23,6 +23,7 @@ PolicyKind tile_formula();
 PolicyKind cost_model();
 PolicyKind cost_model_weighted();
 PolicyKind cost_model_extended();
+PolicyKind cost_model_sized();
 PolicyKind cost_model_cross();
 PolicyKind menu_table();
 PolicyKind cost_model_menu();
@@ -52,8 +53,8 @@ const std::vector<PolicyKind>& policy_kinds() {
       gpu_table(),           gpu_padding_table(), gpu_active_table(),    gpu_peak_table(),
       gpu_variation_table(), gpu_3d_table(),      neighbors(),           nearest_spectrum(),
       tile_formula(),        cost_model(),        cost_model_weighted(), cost_model_extended(),
-      menu_table(),          cost_model_menu(),   cost_model_menus(),    menu_exhaustive(),
-      exhaustive(),
+      cost_model_sized(),    menu_table(),        cost_model_menu(),     cost_model_menus(),
+      menu_exhaustive(),     exhaustive(),
   };
   return kinds;
 }

@@ -7,10 +7,13 @@
 
 #include "base/error.hpp"
 #include "choice/tune.hpp"
+#include "kernels/ffn/program.hpp"
 #include "kernels/ffn/space.hpp"
 #include "lab/measurements.hpp"
 #include "lab/simulated_timer.hpp"
 #include "problem/calibration.hpp"
+#include "problem/catalog.hpp"
+#include "runtime/prefill.hpp"
 
 namespace ramp::cli {
 namespace {
@@ -24,6 +27,22 @@ bool runs_ordered(const Candidate& candidate) {
   }
 }
 
+// What ramp's own configurations ask for before the routing is known, in us of the weight stream.
+void say_ahead(MeasuredSpace& space) {
+  const GpuSpec& gpu = gpu_like(space.provenance.gpu);
+  const double us_a_unit = gpu.sms * kFfnUnitBytes / (gpu.stream_tbps * 1e6);
+  for (Candidate& c : space.candidates) {
+    FfnConfig config;
+    try {
+      config = ffn_from_knobs(c.knobs);
+    } catch (const Error&) {
+      continue;  // of an older space
+    }
+    const int units = default_prefill(1, deepest_prefill({&config, 1}, space.shape.hidden));
+    c.ahead_us = static_cast<float>(units * us_a_unit);
+  }
+}
+
 }  // namespace
 
 using nlohmann::json;
@@ -31,6 +50,7 @@ using nlohmann::json;
 MeasuredSpace read_measured(const std::string& path) {
   MeasuredSpace space = load_measurements(path);
   check_space(space);
+  if (space.provenance.kernel.empty()) say_ahead(space);
   return space;
 }
 

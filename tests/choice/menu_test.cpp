@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -92,6 +93,26 @@ TEST(GreedyMenu, AnEntryMustBringWhatIsAskedOfIt) {
       }
     }
   }
+}
+
+// A menu asks for as many weights ahead as the least of its entries can: one that would make the
+// others start much later stands in no menu with them, and one that is little behind may.
+TEST(GreedyMenu, AnEntryThatAsksForLittleAheadMakesTheOthersStartLate) {
+  Lesson lesson = lesson_of(synthetic_space());
+  const GreedyMenu any = greedy_menu(lesson, {.entries = 4, .least_gain = 0});
+  ASSERT_GE(any.candidates.size(), 2u);
+  const int shallow = any.candidates[1];
+  for (Candidate& c : lesson.candidates) c.ahead_us = 6;
+  lesson.candidates[shallow].ahead_us = 0;
+  const auto with = [&](bool counts) {
+    const std::vector<int> menu =
+        greedy_menu(lesson, {.entries = 4, .least_gain = 0, .counts_ahead = counts}).candidates;
+    return std::count(menu.begin(), menu.end(), shallow);
+  };
+  EXPECT_EQ(with(false), 1);
+  EXPECT_EQ(with(true), 0);
+  lesson.candidates[shallow].ahead_us = 5.999f;
+  EXPECT_EQ(with(true), 1);
 }
 
 TEST(GreedyMenu, RelativeWeighsEveryPassAlike) {

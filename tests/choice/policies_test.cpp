@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -190,6 +191,32 @@ TEST(BatchTable, KeepsTheConfigurationWhoseSlowestGpuIsFastest) {
     return log;
   };
   for (int c : lesson.learnable) EXPECT_LE(log_time(table.choice[0]), log_time(c));
+}
+
+// Where one line for all sizes cannot say which configuration is fastest, a line a range can: low
+// tiles take twice as long on loads of large passes, tall ones on the others.
+TEST(CostModelSized, PicksWhereOneLineForAllSizesCannot) {
+  const auto time = [](const Candidate& c, const std::vector<int>& load) {
+    int pairs = 0;
+    for (const int n : load) pairs += n;
+    return eq3_time(c, load) * ((pairs > 200) == (c.grid.phase[0].rows < 32) ? 2 : 1);
+  };
+  const MeasuredSpace space = synthetic_space({}, time);
+  const Lesson lesson = lesson_of(space);
+  const auto lost = [&](std::string_view name) {
+    const auto policy = learned(name, space);
+    double sum = 0, n = 0;
+    for (const LessonPass& pass : lesson.passes)
+      for (const int l : pass.load_of_gpu) {
+        if (l < 0) continue;
+        float best = lesson.us[0][l];
+        for (const auto& row : lesson.us) best = std::min(best, row[l]);
+        sum += lesson.us[policy->choose({pass.tokens, lesson.loads[l], {}})][l] / best - 1, ++n;
+      }
+    return sum / n;
+  };
+  EXPECT_LT(lost("cost-model-sized"), 0.5 * lost("cost-model"));
+  EXPECT_LT(lost("cost-model-sized"), 0.02);
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ struct PaperRequest {
   std::string arrivals;     // for Figure 3; empty: Poisson
   bool regenerate = false;  // generate and count again what is shipped as scores (Tables 6 to 8)
   // Stands for the paper's choice over the full space, and another one beside it.
-  std::string choice = "cost-model", beside = "cost-model-extended";
-  MenuOptions menu{.entries = 6, .menus = 2, .least_gain = 0};
+  std::string choice = "cost-model", beside = "cost-model-sized";
+  MenuOptions menu{.entries = 6, .menus = 2, .least_gain = 0, .counts_ahead = false};
   int large_batch = kLargeBatch;
   int resamples = 2000;
   std::uint64_t seed = 1;

@@ -26,6 +26,7 @@ constexpr Keyed kPolicies[] = {
     {"nearest-spectrum", "the GPU's sorted load, FlashInfer's"},
     {"cost-model-weighted", "ours: weighted where a configuration competes"},
     {"cost-model-extended", "ours: and with a further term"},
+    {"cost-model-sized", "ours: Eq. 3, fitted a range of pass sizes"},
 };
 
 }  // namespace
