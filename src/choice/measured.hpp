@@ -19,10 +19,12 @@ struct Candidate {
   std::string occupancy;  // entries of one menu share it (Section 3.3)
   int registers = 0;      // a thread, as compiled; 0 where unknown
   int smem_bytes = 0;     // a block, dynamic and static; 0 where unknown
-  // us of weights that it asks for before the routing is known.  A menu asks for as much as the
-  // least of its entries would, because it is not known either which of them runs.  Not in files:
-  // whoever knows the kernel says it (0: nothing, or unknown).
-  float ahead_us = 0;
+  // What being one of several in a kernel costs it.  Not in files: whoever knows the kernel says it
+  // (0: nothing, or unknown).
+  float ahead_us = 0;    // us of weights that it asks for before the routing is known; a menu asks
+                         // for as much as the least of its entries would, because it is not known
+                         // either which of them runs
+  float company_us = 0;  // us that it starts later where the others' code lies around it
 };
 
 // Where a pass comes from.  kTrain: recorded, for fitting.  kTest: recorded, from requests no

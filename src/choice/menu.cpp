@@ -43,7 +43,7 @@ struct Search {
   const Lesson& lesson;
   MenuObjective objective;
   std::shared_ptr<const TimeTable> us;  // measured; predicted in the gaps (fill_gaps)
-  // The same in a menu that asks for so many us of weights ahead, of the entries that can.
+  // The same in a menu of several that asks for so many us of weights ahead, of those that can.
   std::shared_ptr<const std::map<float, TimeTable>> us_ahead;
   std::shared_ptr<const std::vector<std::vector<bool>>> covers;  // [candidate][range of sizes]
   std::vector<KnownPass> passes;
@@ -155,7 +155,8 @@ std::map<float, TimeTable> times_by_ahead(const Lesson& lesson, const TimeTable&
     table = us;
     for (size_t c = 0; c < table.size(); ++c)
       for (size_t l = 0; l < table[c].size(); ++l)
-        if (is_ahead[l]) table[c][l] += std::max(0.0f, lesson.candidates[c].ahead_us - ahead);
+        table[c][l] += lesson.candidates[c].company_us +
+                       (is_ahead[l] ? std::max(0.0f, lesson.candidates[c].ahead_us - ahead) : 0.0f);
   }
   return tables;
 }
@@ -209,8 +210,8 @@ Search prepare(const Lesson& lesson, const MenuOptions& options) {
                 "1 or more timed passes", "profile the recorded passes of the trace");
   search.us = std::make_shared<const TimeTable>(fill_gaps(lesson));
   search.us_ahead = std::make_shared<const std::map<float, TimeTable>>(
-      options.counts_ahead ? times_by_ahead(lesson, *search.us)
-                           : std::map<float, TimeTable>{{0.0f, *search.us}});
+      options.counts_company ? times_by_ahead(lesson, *search.us)
+                             : std::map<float, TimeTable>{{0.0f, *search.us}});
   return search;
 }
 
@@ -269,16 +270,21 @@ Grown best_class(const Search& search, const MenuOptions& options) {
   Grown best;
   for (const std::string& name : classes) {
     if (!options.occupancy.empty() && name != options.occupancy) continue;
-    for (const auto& [ahead, us] : *search.us_ahead) {
+    const auto consider = [&](const TimeTable& us, float ahead, const MenuOptions& of) {
       std::vector<int> members;
       for (int c : candidates)
         if (lesson.candidates[c].occupancy == name && lesson.candidates[c].ahead_us >= ahead)
           members.push_back(c);
-      if (members.empty()) continue;
-      Grown grown = grow(search, us, members, options);
+      if (members.empty()) return;
+      Grown grown = grow(search, us, members, of);
       grown.menu.occupancy = name;
       if (best.menu.candidates.empty() || grown.cost < best.cost) best = std::move(grown);
-    }
+    };
+    MenuOptions alone = options;
+    alone.entries = 1;
+    consider(*search.us, 0, alone);
+    if (options.entries > 1)
+      for (const auto& [ahead, us] : *search.us_ahead) consider(us, ahead, options);
   }
   return best;
 }

@@ -28,8 +28,9 @@ struct MenuOptions {
   // What a further entry must bring, as a share of the objective: each makes the kernel's code
   // longer, and an entry whose code lies far back starts late (docs/kernels.md).  0: anything.
   double least_gain = 0.005;
-  // Whether an entry takes longer by what a menu does not ask for ahead (Candidate::ahead_us).
-  bool counts_ahead = true;
+  // Whether an entry takes longer in a menu of several: by what the menu does not ask for ahead,
+  // and by the others' code (Candidate::ahead_us, company_us).
+  bool counts_company = true;
 };
 
 inline constexpr int kMaxMenuEntries = 16;  // what a plan may hold

@@ -27,8 +27,11 @@ bool runs_ordered(const Candidate& candidate) {
   }
 }
 
-// What ramp's own configurations ask for before the routing is known, in us of the weight stream.
-void say_ahead(MeasuredSpace& space) {
+// What ramp's own configurations lose in a kernel of several: weights asked for ahead, in us of the
+// memory's rate, and cold code, as measured (docs/kernels.md).
+constexpr float kCompanyUs = 0.3f, kCompanyUsPhased = 1.0f;
+
+void say_company(MeasuredSpace& space) {
   const GpuSpec& gpu = gpu_like(space.provenance.gpu);
   const double us_a_unit = gpu.sms * kFfnUnitBytes / (gpu.stream_tbps * 1e6);
   for (Candidate& c : space.candidates) {
@@ -40,6 +43,7 @@ void say_ahead(MeasuredSpace& space) {
     }
     const int units = default_prefill(1, deepest_prefill({&config, 1}, space.shape.hidden));
     c.ahead_us = static_cast<float>(units * us_a_unit);
+    c.company_us = config.topology == kF3 ? kCompanyUsPhased : kCompanyUs;
   }
 }
 
@@ -50,7 +54,7 @@ using nlohmann::json;
 MeasuredSpace read_measured(const std::string& path) {
   MeasuredSpace space = load_measurements(path);
   check_space(space);
-  if (space.provenance.kernel.empty()) say_ahead(space);
+  if (space.provenance.kernel.empty()) say_company(space);
   return space;
 }
 

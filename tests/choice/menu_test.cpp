@@ -106,13 +106,29 @@ TEST(GreedyMenu, AnEntryThatAsksForLittleAheadMakesTheOthersStartLate) {
   lesson.candidates[shallow].ahead_us = 0;
   const auto with = [&](bool counts) {
     const std::vector<int> menu =
-        greedy_menu(lesson, {.entries = 4, .least_gain = 0, .counts_ahead = counts}).candidates;
+        greedy_menu(lesson, {.entries = 4, .least_gain = 0, .counts_company = counts}).candidates;
     return std::count(menu.begin(), menu.end(), shallow);
   };
   EXPECT_EQ(with(false), 1);
   EXPECT_EQ(with(true), 0);
   lesson.candidates[shallow].ahead_us = 5.999f;
   EXPECT_EQ(with(true), 1);
+}
+
+// Where the others' code costs more than they bring, one entry is the menu.
+TEST(GreedyMenu, OneAloneIsBestWhereCompanyCostsMoreThanItBrings) {
+  Lesson lesson = lesson_of(synthetic_space());
+  const auto menu = [&](bool counts) {
+    return greedy_menu(lesson, {.entries = 4, .least_gain = 0, .counts_company = counts});
+  };
+  const GreedyMenu one = greedy_menu(lesson, {.entries = 1}), any = menu(false);
+  ASSERT_GE(any.candidates.size(), 2u);
+  for (Candidate& c : lesson.candidates) c.company_us = 1000;
+  EXPECT_EQ(menu(true).candidates, one.candidates);
+  EXPECT_EQ(menu(true).loss, one.loss) << "alone it costs nothing";
+  EXPECT_EQ(menu(false).candidates, any.candidates);
+  for (Candidate& c : lesson.candidates) c.company_us = 0.001f;
+  EXPECT_EQ(menu(true).candidates, any.candidates);
 }
 
 TEST(GreedyMenu, RelativeWeighsEveryPassAlike) {

@@ -42,7 +42,7 @@ struct PaperRequest {
   bool regenerate = false;  // generate and count again what is shipped as scores (Tables 6 to 8)
   // Stands for the paper's choice over the full space, and another one beside it.
   std::string choice = "cost-model", beside = "cost-model-sized";
-  MenuOptions menu{.entries = 6, .menus = 2, .least_gain = 0, .counts_ahead = false};
+  MenuOptions menu{.entries = 6, .menus = 2, .least_gain = 0, .counts_company = false};
   int large_batch = kLargeBatch;
   int resamples = 2000;
   std::uint64_t seed = 1;
