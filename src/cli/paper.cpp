@@ -34,7 +34,7 @@ struct Options {
   PaperRequest request;
   PaperMeasureFlags measure;
   // The paper's menus: six entries that minimise the training passes' time, whatever each brings.
-  MenuFlags menu{{.entries = 6, .menus = 2}, 0, "time"};
+  MenuFlags menu{PaperRequest{}.menu, 0, "time"};
   bool as_json = false;
 };
 
