@@ -36,6 +36,14 @@ run() {
   printf '== exit %d after %d s\n' $rc $((SECONDS - start))
 }
 
+# few_passes SECONDS MODEL:LAYOUT:TRAIN:TEST:MINUTES: two samples a cell
+few_passes() {
+  local model layout train test minutes
+  IFS=: read -r model layout train test minutes <<<"$2"
+  run "$1" "$ramp" tune --model "$model" --layout "$layout" --generate seed=1 --rounds 2 --margin 0.03 --train "$train" \
+    --test "$test" --minutes "$minutes" --measurements "$out/$model-$layout.rmeas" -o "$out/$model-$layout.plan.json"
+}
+
 # Entries among which `--policy best` takes the fastest: of each class what wins somewhere.
 entries=f1-r8-c256-s6-w2-dynamic,f1-r8-c256-s6-w1-dynamic-x2,f1-r8-c256-s5-w2-dynamic-x2,f1-r8-c256-s5-w2-dynamic-x4,f1-r16-c256-s5-w2-dynamic
 entries+=,f1-r16-c256-s5-w1-dynamic-x2,f1-r24-c256-s4-w1-dynamic-x2,f1-r24-c256-s5-w1-dynamic,f1-r32-c256-s4-w2-dynamic-grouped
@@ -80,18 +88,14 @@ for step in "${steps[@]}"; do
       done
       ;;
     large)  # layers whose loads take longer: fewer passes, two samples a cell
-      for x in deepseek-v3:40:30:1.15 phi35:60:40:0.6 mixtral:60:40:0.6 qwen2-57b:60:40:0.6; do
-        IFS=: read -r m train test minutes <<<"$x"
-        run 150 "$ramp" tune --model $m --layout ep8 --generate seed=1 --rounds 2 --margin 0.03 --train $train --test $test \
-          --minutes $minutes --measurements "$out/$m-ep8.rmeas" -o "$out/$m-ep8.plan.json"
+      for x in deepseek-v3:ep8:40:30:1.15 {phi35,mixtral,qwen2-57b}:ep8:60:40:0.6; do
+        few_passes 150 $x
       done
       ;;
     layouts)  # the paper's others, a quarter of a minute each; the more GPUs, the more loads has a pass
       for x in {qwen3-30b,olmoe,phi35,qwen2-57b,qwen35-35b}:ep16:24:16 {qwen3-30b,qwen35-35b,olmoe}:ep32:16:12 \
         {mixtral,olmoe,phi35,qwen35-35b}:ep4:40:24 {qwen3-30b,qwen35-35b}:tp{1,2}:40:24 deepseek-v3:tp8:40:24; do
-        IFS=: read -r m layout train test <<<"$x"
-        run 60 "$ramp" tune --model $m --layout $layout --generate seed=1 --rounds 2 --margin 0.03 --train $train --test $test \
-          --minutes 0.27 --measurements "$out/$m-$layout.rmeas" -o "$out/$m-$layout.plan.json"
+        few_passes 60 $x:0.27
       done
       ;;
     sanitizers)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 
 #include "base/error.hpp"
 #include "choice/tune.hpp"
@@ -18,12 +19,12 @@
 namespace ramp::cli {
 namespace {
 
-// Other kernels' configurations, which tables bring in, never do.
-bool runs_ordered(const Candidate& candidate) {
+// None for other kernels' configurations, which tables bring in, and for those of an older space.
+std::optional<FfnConfig> config_of(const Candidate& candidate) {
   try {
-    return ramp::runs_ordered(ffn_from_knobs(candidate.knobs));
+    return ffn_from_knobs(candidate.knobs);
   } catch (const Error&) {
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -33,17 +34,13 @@ constexpr float kCompanyUs = 0.3f, kCompanyUsPhased = 1.0f;
 
 void say_company(MeasuredSpace& space) {
   const GpuSpec& gpu = gpu_like(space.provenance.gpu);
-  const double us_a_unit = gpu.sms * kFfnUnitBytes / (gpu.stream_tbps * 1e6);
+  const double us_a_unit = prefill_pace_ns(gpu.sms, gpu.stream_tbps) / 1e3;
   for (Candidate& c : space.candidates) {
-    FfnConfig config;
-    try {
-      config = ffn_from_knobs(c.knobs);
-    } catch (const Error&) {
-      continue;  // of an older space
-    }
-    const int units = default_prefill(1, deepest_prefill({&config, 1}, space.shape.hidden));
+    const std::optional<FfnConfig> config = config_of(c);
+    if (!config) continue;
+    const int units = default_prefill(1, deepest_prefill({&*config, 1}, space.shape.hidden));
     c.ahead_us = static_cast<float>(units * us_a_unit);
-    c.company_us = config.topology == kF3 ? kCompanyUsPhased : kCompanyUs;
+    c.company_us = config->topology == kF3 ? kCompanyUsPhased : kCompanyUs;
   }
 }
 
@@ -132,7 +129,8 @@ Plan plan_of_mode(const MeasuredSpace& space, const MenuFlags& flags) {
   MeasuredSpace ordered = space;
   ordered.candidates.clear(), ordered.samples.clear();
   for (std::size_t c = 0; c < space.candidates.size(); ++c) {
-    if (!runs_ordered(space.candidates[c])) continue;
+    const std::optional<FfnConfig> config = config_of(space.candidates[c]);
+    if (!config || !runs_ordered(*config)) continue;
     ordered.candidates.push_back(space.candidates[c]);
     ordered.samples.push_back(space.samples[c]);
   }

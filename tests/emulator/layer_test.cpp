@@ -68,11 +68,14 @@ std::vector<Pass> passes_over(const Menu& menu, const std::vector<std::string>& 
   return passes;
 }
 
-void expect_right(const Menu& menu, const std::vector<Pass>& passes, std::uint64_t seed) {
-  const std::vector<PassResult> results = run_passes(setup_of(menu), passes, seed);
+void expect_right(const LayerSetup& setup, const std::vector<Pass>& passes, std::uint64_t seed) {
+  const std::vector<PassResult> results = run_passes(setup, passes, seed);
   for (std::size_t i = 0; i < passes.size(); ++i)
     expect_right(results[i], *passes[i].work,
-                 menu.configs[static_cast<std::size_t>(passes[i].forced)]);
+                 setup.menu->configs[static_cast<std::size_t>(passes[i].forced)]);
+}
+void expect_right(const Menu& menu, const std::vector<Pass>& passes, std::uint64_t seed) {
+  expect_right(setup_of(menu), passes, seed);
 }
 
 TEST_P(Emulated, AwkwardRoutingsOneBehindTheOtherAreRight) {
@@ -114,12 +117,10 @@ TEST_P(EmulatedPhased, ARowForEachPairIsRight) {
   const Menu& menu = find_menu(GetParam());
   LayerSetup setup = setup_of(menu);
   setup.row_a_pair = true;
-  const std::vector<Pass> passes =
-      passes_over(menu, {"ragged", "one-token-each", "strange-ids", "ready-counts", "tokens-7"});
-  const std::vector<PassResult> results = run_passes(setup, passes, 6);
-  for (std::size_t i = 0; i < passes.size(); ++i)
-    expect_right(results[i], *passes[i].work,
-                 menu.configs[static_cast<std::size_t>(passes[i].forced)]);
+  expect_right(
+      setup,
+      passes_over(menu, {"ragged", "one-token-each", "strange-ids", "ready-counts", "tokens-7"}),
+      6);
 }
 
 // Loads of a few tiles in three parts of h, taller ones whole.
@@ -130,12 +131,7 @@ TEST_P(EmulatedPhased, DownItemsInPartsAreRight) {
   std::vector<Pass> passes =
       passes_over(menu, {"ragged", "one-token-each", "ready-counts", "tokens-7", "tokens-300"});
   for (std::size_t i = 0; i < passes.size(); ++i) passes[i].prefill_down = i % 2 == 1;
-  for (std::uint64_t seed = 7; seed < 9; ++seed) {
-    const std::vector<PassResult> results = run_passes(setup, passes, seed);
-    for (std::size_t i = 0; i < passes.size(); ++i)
-      expect_right(results[i], *passes[i].work,
-                   menu.configs[static_cast<std::size_t>(passes[i].forced)]);
-  }
+  for (std::uint64_t seed = 7; seed < 9; ++seed) expect_right(setup, passes, seed);
 }
 
 std::string id_of(const testing::TestParamInfo<std::string>& info) {

@@ -12,30 +12,19 @@ class CostModelMenus : public Policy {
  public:
   explicit CostModelMenus(const MenuOptions& options) : options_(options) {}
   void learn(const Lesson& lesson) override {
-    menus_.clear();
+    menus_.ranges.clear();
     const std::vector<SizedMenu> menus = menus_by_size(lesson, options_);
     const auto fits = fits_of_menus(lesson, fit_candidates(lesson), menus);
     for (size_t i = 0; i < menus.size(); ++i)
-      menus_.push_back({menus[i].up_to, rank_by_fits(lesson, menus[i].menu.candidates, fits[i])});
+      menus_.ranges.push_back(
+          {menus[i].up_to, rank_by_fits(lesson, menus[i].menu.candidates, fits[i])});
   }
-  int choose(const Seen& seen) const override {
-    std::size_t i = 0;
-    while (seen.tokens > menus_[i].up_to) ++i;  // the last has no limit
-    return menus_[i].ranked.cheapest(seen.load);
-  }
-  std::size_t bytes() const override {
-    std::size_t sum = 0;
-    for (const Sized& s : menus_) sum += s.ranked.bytes();
-    return sum;
-  }
+  int choose(const Seen& seen) const override { return menus_.cheapest(seen.tokens, seen.load); }
+  std::size_t bytes() const override { return menus_.bytes(); }
 
  private:
-  struct Sized {
-    int up_to;
-    Ranked ranked;
-  };
   MenuOptions options_;
-  std::vector<Sized> menus_;
+  RankedBySize menus_;
 };
 
 }  // namespace

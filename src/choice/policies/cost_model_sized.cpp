@@ -15,27 +15,23 @@ namespace {
 class CostModelSized : public Policy {
  public:
   void learn(const Lesson& lesson) override {
-    ranges_.clear();
+    sizes_.ranges.clear();
     const std::vector<CandidateFit> whole = fit_candidates(lesson);
+    int above = 0;
     for (int range = 0; range < kSizeRanges; ++range) {
-      const int above = range > 0 ? kSizeLimits[range - 1] : 0;
       const int up_to =
           range + 1 < kSizeRanges ? kSizeLimits[range] : std::numeric_limits<int>::max();
-      ranges_.push_back(rank_by_fits(lesson, lesson.learnable,
-                                     fit_candidates_of_sizes(lesson, whole, above, up_to)));
+      sizes_.ranges.push_back(
+          {up_to, rank_by_fits(lesson, lesson.learnable,
+                               fit_candidates_of_sizes(lesson, whole, above, up_to))});
+      above = up_to;
     }
   }
-  int choose(const Seen& seen) const override {
-    return ranges_[static_cast<std::size_t>(size_range(seen.tokens))].cheapest(seen.load);
-  }
-  std::size_t bytes() const override {
-    std::size_t sum = 0;
-    for (const Ranked& r : ranges_) sum += r.bytes();
-    return sum;
-  }
+  int choose(const Seen& seen) const override { return sizes_.cheapest(seen.tokens, seen.load); }
+  std::size_t bytes() const override { return sizes_.bytes(); }
 
  private:
-  std::vector<Ranked> ranges_;
+  RankedBySize sizes_;
 };
 
 }  // namespace

@@ -17,6 +17,18 @@ int Ranked::cheapest(std::span<const int> load) const {
   return best;
 }
 
+int RankedBySize::cheapest(int tokens, std::span<const int> load) const {
+  std::size_t i = 0;
+  while (tokens > ranges[i].up_to) ++i;
+  return ranges[i].ranked.cheapest(load);
+}
+
+std::size_t RankedBySize::bytes() const {
+  std::size_t sum = 0;
+  for (const Range& range : ranges) sum += range.ranked.bytes();
+  return sum;
+}
+
 Ranked rank_by_cost_model(const Lesson& lesson, std::span<const int> candidates,
                           std::span<const int> rivals) {
   return rank_by_fits(lesson, candidates, fit_candidates(lesson, rivals));

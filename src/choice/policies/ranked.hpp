@@ -24,6 +24,18 @@ struct Ranked {
   std::size_t bytes() const { return entries.size() * sizeof(MenuEntry); }
 };
 
+// The same a range of pass sizes.
+struct RankedBySize {
+  struct Range {
+    int up_to;  // tokens
+    Ranked ranked;
+  };
+  std::vector<Range> ranges;  // ascending; the last has no limit
+
+  int cheapest(int tokens, std::span<const int> load) const;
+  std::size_t bytes() const;
+};
+
 // Candidates that could not be fitted are left out; throws Error when none could.  rivals: as in
 // fit_candidates.
 Ranked rank_by_cost_model(const Lesson& lesson, std::span<const int> candidates,
