@@ -137,6 +137,7 @@ struct CUlaunchConfig {
   X(cuFuncSetAttribute, (CUfunction, int, int))                                        \
   X(cuLaunchKernelEx, (const CUlaunchConfig*, CUfunction, void**, void**))             \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int*, CUfunction, int, std::size_t)) \
+  X(cuOccupancyMaxActiveClusters, (int*, CUfunction, const CUlaunchConfig*))           \
   X(cuTensorMapEncodeTiled,                                                            \
     (void*, int, std::uint32_t, void*, const std::uint64_t*, const std::uint64_t*,     \
      const std::uint32_t*, const std::uint32_t*, int, int, int, int))

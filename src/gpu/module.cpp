@@ -34,20 +34,42 @@ int Kernel::occupancy(int threads, std::size_t smem) const {
   return blocks;
 }
 
-void Kernel::launch(const LaunchConfig& config, void** args) const {
+namespace {
+
+// As the driver wants it, with the attributes that it points to.
+struct RawLaunch {
   CUlaunchAttribute attributes[2] = {};
-  unsigned count = 0;
-  if (config.programmatic) {
-    attributes[count].id = cu::kLaunchProgrammaticStreamSerialization;
-    attributes[count++].value.flag = 1;
+  CUlaunchConfig config{};
+
+  explicit RawLaunch(const LaunchConfig& c) {
+    unsigned count = 0;
+    if (c.programmatic) {
+      attributes[count].id = cu::kLaunchProgrammaticStreamSerialization;
+      attributes[count++].value.flag = 1;
+    }
+    if (c.cluster > 0) {
+      attributes[count].id = cu::kLaunchClusterDimension;
+      attributes[count++].value.cluster = {static_cast<unsigned>(c.cluster), 1, 1};
+    }
+    config = {c.grid[0],  c.grid[1], c.grid[2], c.block[0], c.block[1],
+              c.block[2], c.smem,    c.stream,  attributes, count};
   }
-  if (config.cluster > 0) {
-    attributes[count].id = cu::kLaunchClusterDimension;
-    attributes[count++].value.cluster = {static_cast<unsigned>(config.cluster), 1, 1};
-  }
-  const CUlaunchConfig raw{
-      config.grid[0],  config.grid[1], config.grid[2], config.block[0], config.block[1],
-      config.block[2], config.smem,    config.stream,  attributes,      count};
+  RawLaunch(const RawLaunch&) = delete;
+};
+
+}  // namespace
+
+int Kernel::resident_clusters(const LaunchConfig& config) const {
+  const RawLaunch raw(config);
+  int clusters = 0;
+  check(driver().cuOccupancyMaxActiveClusters(&clusters, function_, &raw.config),
+        fmt::format("reading how many clusters of {} {} has room for", config.cluster, name_));
+  return clusters;
+}
+
+void Kernel::launch(const LaunchConfig& config, void** args) const {
+  const RawLaunch launch(config);
+  const CUlaunchConfig& raw = launch.config;
   const CUresult result = driver().cuLaunchKernelEx(&raw, function_, args, nullptr);
   if (result !=
       cu::kSuccess)  // the text is built only when needed: launches are on the serving path

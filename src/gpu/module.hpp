@@ -41,6 +41,10 @@ class Kernel {
   // Blocks of `threads` threads and `smem` dynamic bytes that one SM holds at the same time.
   int occupancy(int threads, std::size_t smem) const;
 
+  // Clusters of such a launch that the whole GPU holds at the same time: fewer than its SMs would
+  // make, because a cluster stays inside a GPC, and GPCs have SMs to spare or too few.
+  int resident_clusters(const LaunchConfig& config) const;
+
   // args: one pointer a parameter, to a value of exactly the parameter's type.
   void launch(const LaunchConfig& config, void** args) const;
   // The same from values.  No conversion happens: their types must be the kernel's parameter types.

@@ -98,18 +98,30 @@ FfnProgram::FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu)
       kernel_(module_.kernel(kFfnKernelName)) {
   registers_ = cubin.find(kFfnKernelName)->registers;
   kernel_.set_max_dynamic_smem(shared_bytes_);
+  if (menu_[0].split > 1) clusters_ = kernel_.resident_clusters(launch_of(menu_[0].split, 0));
 }
 
-void FfnProgram::launch(const FfnArgs& args, const FfnWeightMaps& maps, int blocks,
-                        gpu::CUstream stream) const {
+gpu::LaunchConfig FfnProgram::launch_of(int blocks, gpu::CUstream stream) const {
   gpu::LaunchConfig config;
-  const int split = menu_[0].split;
-  config.grid[0] = static_cast<unsigned>(blocks / split * split);
-  config.cluster = split > 1 ? split : 0;
+  config.grid[0] = static_cast<unsigned>(blocks);
+  config.cluster = menu_[0].split > 1 ? menu_[0].split : 0;
   config.block[0] = kFfnThreads;
   config.smem = static_cast<unsigned>(shared_bytes_);
   config.stream = stream;
   config.programmatic = true;
+  return config;
+}
+
+void FfnProgram::launch(const FfnArgs& args, const FfnWeightMaps& maps, int blocks,
+                        gpu::CUstream stream) const {
+  const int split = menu_[0].split;
+  int clusters = blocks / split;
+  // One that there is no room for would come when the others have ended, to find nothing; unless
+  // it owns an item.
+  if (const int owned = args.owned_experts * ffn_slices(menu_[0], args.intermediate);
+      split > 1 && std::max(1, owned) <= clusters_)
+    clusters = std::min(clusters, clusters_);
+  const gpu::LaunchConfig config = launch_of(clusters * split, stream);
   if (menu_[0].topology == kF3) {
     const FfnRowMaps rows = make_row_maps(args);
     kernel_(config, args, maps.w13, maps.w2, rows.rows, rows.middle);

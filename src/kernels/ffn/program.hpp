@@ -60,8 +60,11 @@ class FfnProgram {
   int shared_bytes() const { return shared_bytes_; }
 
  private:
+  gpu::LaunchConfig launch_of(int blocks, gpu::CUstream stream) const;
+
   std::vector<FfnConfig> menu_;
   int registers_ = 0, shared_bytes_ = 0;
+  int clusters_ = 0;  // that the GPU holds at once; 0: the menu has none
   gpu::Module module_;
   gpu::Kernel kernel_;
 };

@@ -42,23 +42,23 @@ gpu::CompileRequest prepare_request() {
   return device_request("prepare", source + "};\n");
 }
 
-int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting) {
+int prepare_blocks(int tokens, int hidden, int places, Selecting selecting) {
   const long long elements = static_cast<long long>(tokens) * hidden;
   const long long quantise = (elements + kElementsOfBlock - 1) / kElementsOfBlock;
   const int blocks = selecting.blocks + static_cast<int>(std::clamp<long long>(
-                                            quantise, 1, std::max(1, sms - selecting.blocks)));
+                                            quantise, 1, std::max(1, places - selecting.blocks)));
   if (selecting.by != SelectBy::kCluster) return blocks;
-  const int clusters = std::min(ceil_div(blocks, kBlocksOfCluster), sms / kBlocksOfCluster);
+  const int clusters = std::min(ceil_div(blocks, kBlocksOfCluster), places / kBlocksOfCluster);
   return std::max(2, clusters) * kBlocksOfCluster;
 }
 
-int prepare_blocks(const PrepareArgs& args, int sms, Selecting selecting) {
+int prepare_blocks(const PrepareArgs& args, int places, Selecting selecting) {
   const bool rows = args.hidden || args.scales || args.output;
   if (args.row_a_pair ? !args.output : args.ready_counts && !rows) return selecting.blocks;
   const int expected = args.ready_counts && args.expected_rows > 0
                            ? std::min(args.expected_rows, args.tokens)
                            : args.tokens;
-  return prepare_blocks(expected, args.hidden_size, sms, selecting);
+  return prepare_blocks(expected, args.hidden_size, places, selecting);
 }
 
 void require_clean_prepare(const gpu::Cubin& cubin) {
@@ -94,6 +94,10 @@ PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
   bytes_of_expert_.assign(launch.begin() + 2, launch.end());
   for (gpu::Kernel* kernel : {&kernel_, &cluster_, &count_, &group_})
     kernel->set_max_dynamic_smem(kMaxLocalExperts * bytes_of_expert_.back());
+  gpu::LaunchConfig of_clusters;
+  of_clusters.grid[0] = of_clusters.cluster = kBlocksOfCluster;
+  of_clusters.block[0] = static_cast<unsigned>(threads_);
+  clusters_ = cluster_.resident_clusters(of_clusters);
 }
 
 void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stream) const {
@@ -109,7 +113,10 @@ void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stre
     config.programmatic = true;
     return config;
   };
-  gpu::LaunchConfig last = config_of(prepare_blocks(args, sms, selecting));
+  // One cluster more than there is room for starts when the others end, and takes as long again.
+  const int places =
+      selecting.by == SelectBy::kCluster ? std::min(sms, clusters_ * kBlocksOfCluster) : sms;
+  gpu::LaunchConfig last = config_of(prepare_blocks(args, places, selecting));
   switch (selecting.by) {
     case SelectBy::kBlock:
       kernel_(last, args);

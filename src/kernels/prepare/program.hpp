@@ -22,11 +22,12 @@ gpu::CompileRequest prepare_request();
 void require_clean_prepare(const gpu::Cubin& cubin);
 
 // Blocks of the launch that quantises: some that select, the others quantise 8,192 elements each
-// or share them; whole clusters where a cluster selects.
-int prepare_blocks(int tokens, int hidden, int sms, Selecting selecting);
+// or share them; whole clusters where a cluster selects.  At most `places`, which the GPU holds at
+// once, or what one quantising block or cluster takes.
+int prepare_blocks(int tokens, int hidden, int places, Selecting selecting);
 // The same of one call: only those that select, where the others would have nothing to do or come
 // in a launch behind.
-int prepare_blocks(const PrepareArgs& args, int sms, Selecting selecting);
+int prepare_blocks(const PrepareArgs& args, int places, Selecting selecting);
 // Blocks of `combine`: a warp takes 512 columns of a token at a time.
 int combine_blocks(int tokens, int hidden, int sms);
 
@@ -39,6 +40,7 @@ class PrepareProgram {
 
  private:
   int threads_ = 0, combine_threads_ = 0;
+  int clusters_ = 0;                  // that the GPU holds at once
   std::vector<int> bytes_of_expert_;  // dynamic shared memory, by the menu's entries less one
   gpu::Module module_;
   gpu::Kernel kernel_, cluster_;  // all of it, where one block or one cluster selects
