@@ -16,17 +16,29 @@ namespace {
 
 // A unit: 256 weight rows of 128 bytes.
 constexpr double kUnitMb = 0.032768;
-constexpr double kLoneUnitUs = 0.18;  // one SM draws 180 GB/s
-constexpr double kL2Tbps =
-    9.0;  // what all SMs draw from L2: 0.86 us a unit of 48 KB, and 0.6 of 40
-constexpr double kReduceTbps = 2.6;    // bulk additions of 512-byte pieces (2.0) and longer (2.7)
 constexpr double kPowerPflops = 1.29;  // what the power limit leaves of long products
-// Latencies: what a launch of one item costs beside its units, without and with a second phase; a
-// down unit; activation; meeting of a cluster; ends of two-phase items (docs/kernels.md).  The
-// first three, kL2Tbps and kReduceTbps were set by hand on OLMoE, Qwen3-30B and DeepSeek-V2-Lite.
-constexpr double kLatencyUs = 4.5, kPhasedLatencyUs = 6.6, kDownUnitUs = 0.25, kActivateUs = 0.6,
-                 kActivateRowUs = 0.033, kExchangeUs = 0.5, kPhasedUpUs = 2.0, kPhasedDownUs = 1.5;
-constexpr double kPromoteRowUs = 0.00105;
+// What structure does not say: fitted on the first five shapes (docs/paper.md), in us and TB/s.
+struct OnePhase {
+  double latency, latency_of_two, latency_of_four;  // of a launch, more in clusters
+  double down_unit, activate, activate_row, exchange, promote_row;
+  double lone_unit;     // of a unit where few SMs draw
+  double l2, reduce;    // what all SMs draw from L2, and add into it
+  double above_stream;  // of a layer that is bound by its weights
+  double idle_of_four;  // of an expert without tokens, against an active one, in the depth of
+                        // prefill that clusters of four lose
+};
+constexpr OnePhase kOne{4.38,    1.58,  0.419, 0.43, 0.301, 0.0284, 0.205,
+                        0.00042, 0.225, 5.44,  2.74, 0.52,  1};
+struct TwoPhases {
+  double latency, latency_of_128;    // of a launch, more with tiles of 128 rows (a shorter ring)
+  double hand_over;                  // from a tile's last up item to its first down item
+  double tall_unit, short_unit;      // of tiles above and up to 64 rows
+  double tall_end[2], short_end[2];  // of an item, up and down
+  double l2;
+  double bend;  // how sharply the stream's time gives way to that of the items
+};
+constexpr TwoPhases kTwo{5.18, 0.834, 0.542, 0.648, 0.223, {1.25, 1.8}, {3.9, 1.13}, 10.4, 3.92};
+constexpr int kDownParts = 8, kDownUnits = 8;  // at most, and of a part at least
 constexpr int kPrefill = 6;
 
 // wgmma's rate by N, PFLOP/s of all SMs, as a share of the best.
@@ -85,7 +97,8 @@ double one_phase_us(const LocalShape& s, const Load& load, int rows, int split,
   const int columns = ceil_div(s.intermediate, 128), slots = slots_of(split, gpu),
             row_tiles = load.row_tiles_of(rows);
   const double units = 3.0 * s.hidden / 256 / split,
-               activate = kActivateUs + kActivateRowUs * rows + (split > 1 ? kExchangeUs : 0),
+               activate =
+                   kOne.activate + kOne.activate_row * rows + (split > 1 ? kOne.exchange : 0),
                fill = static_cast<double>(load.pairs) / row_tiles;
   // Units in flight before the routing is known, in the ring and in registers; lost where a
   // cluster's slots don't cover the local experts.
@@ -94,40 +107,48 @@ double one_phase_us(const LocalShape& s, const Load& load, int rows, int split,
                                       : rows <= 24 ? 3.0
                                                    : 2.0) -
                                      (split > 1 ? 1 : 0));
-  if (split == 4) ahead *= std::min(1.0, static_cast<double>(slots) / (load.experts * columns));
-  double us = kLatencyUs + activate - kActivateUs + kDownUnitUs * units / 3;
+  if (split == 4)
+    ahead *= std::min(
+        1.0, slots / (columns * (load.active + kOne.idle_of_four * (load.experts - load.active))));
+  double us = kOne.latency + activate - kOne.activate + kOne.down_unit * units / 3 +
+              (split == 4   ? kOne.latency_of_four
+               : split == 2 ? kOne.latency_of_two
+                            : 0.0);
   int left = row_tiles * columns, fresh = load.active * columns;
   for (bool is_first = true; left > 0; is_first = false) {
     const int live = std::min(left, slots), unread = std::min(fresh, live), busy = live * split;
     const double products = products_us(rows, static_cast<double>(busy) / gpu.sms, 0.8, gpu) +
-                            kPromoteRowUs * rows,
-                 l2 = std::max(kLoneUnitUs, busy * kUnitMb / kL2Tbps),
+                            kOne.promote_row * rows,
+                 l2 = std::max(kOne.lone_unit, busy * kUnitMb / kOne.l2),
                  memory = std::max(l2, unread * split * kUnitMb / gpu.stream_tbps),
-                 add = fill * s.hidden * 2e-6 * live / kReduceTbps;
+                 add = fill * s.hidden * 2e-6 * live / kOne.reduce;
     if (is_first)
       us += units * products + (units - ahead) * std::max(0.0, memory - products) + add;
     else
       us += std::max(units * std::max(products, l2) + activate + add, units * memory);
     left -= live, fresh -= unread;
   }
-  return std::max(stream_us(s, load, gpu), us);
+  return std::max(stream_us(s, load, gpu) + kOne.above_stream, us);
 }
 
-// Two phases: items in list order on the SM that is free first; a down item waits for its rows.
+// Two phases: items in list order on the SM that is free first; a down item waits for its rows, and
+// is cut into parts of h where there are fewer than SMs.
 double two_phase_us(const LocalShape& s, const Load& load, int rows, const GpuSpec& gpu) {
-  const int row_tiles = load.row_tiles_of(rows),
-            columns[] = {ceil_div(s.intermediate, 128), ceil_div(s.hidden, 256)};
-  const double units[] = {s.hidden / 128.0, s.intermediate / 128.0},
-               ends[] = {kPhasedUpUs * rows / 128, kPhasedDownUs * rows / 128};
-  double item[2];
-  for (int p = 0; p < 2; ++p) {
-    const int live = std::min(row_tiles * columns[p], gpu.sms);
-    const double unit = std::max({kLoneUnitUs, live * (kUnitMb + rows * 128e-6) / kL2Tbps,
-                                  products_us(rows, static_cast<double>(live) / gpu.sms, 0.8, gpu),
-                                  std::min(live, load.active * columns[p]) * kUnitMb /
-                                      gpu.stream_tbps * load.active / row_tiles});
-    item[p] = units[p] * unit + ends[p];
-  }
+  const int row_tiles = load.row_tiles_of(rows), up_columns = ceil_div(s.intermediate, 128),
+            down_columns = ceil_div(s.hidden, 256), down_units = ceil_div(s.intermediate, 128);
+  int parts = 1;
+  for (int p = 2; p <= kDownParts && row_tiles * down_columns <= gpu.sms; ++p)
+    if (down_units % p == 0 && down_units / p >= kDownUnits) parts = p;
+  const double units[] = {s.hidden / 128.0, static_cast<double>(down_units) / parts};
+  const int columns[] = {up_columns, down_columns * parts};
+  // us of an item: a tile of up to 64 rows costs as much in either class.
+  const auto item_us = [&](int phase, int tile_rows) {
+    const bool is_tall = tile_rows > 64;
+    const int live = std::min(row_tiles * columns[phase], gpu.sms);
+    const double unit = std::max(is_tall ? kTwo.tall_unit : kTwo.short_unit,
+                                 live * (kUnitMb + tile_rows * 128e-6) / kTwo.l2);
+    return units[phase] * unit + (is_tall ? kTwo.tall_end : kTwo.short_end)[phase];
+  };
   std::priority_queue<double, std::vector<double>, std::greater<>> free_at;
   for (int i = 0; i < gpu.sms; ++i) free_at.push(0);
   const auto run = [&](double from, double us) {
@@ -135,13 +156,24 @@ double two_phase_us(const LocalShape& s, const Load& load, int rows, const GpuSp
     free_at.pop(), free_at.push(end);
     return end;
   };
-  std::vector<double> rows_done(row_tiles, 0);
-  for (double& done : rows_done)
-    for (int c = 0; c < columns[0]; ++c) done = std::max(done, run(0, item[0]));
+  struct Tile {
+    int rows;
+    double done = 0;  // its middle rows
+  };
+  std::vector<Tile> tiles;
+  for (const int n : load.counts)
+    for (int at = 0; at < n; at += rows) tiles.push_back({std::min(rows, n - at)});
+  for (Tile& tile : tiles)
+    for (int c = 0; c < columns[0]; ++c)
+      tile.done = std::max(tile.done, run(0, item_us(0, tile.rows)));
   double last = 0;
-  for (const double done : rows_done)
-    for (int c = 0; c < columns[1]; ++c) last = std::max(last, run(done, item[1]));
-  return std::max(stream_us(s, load, gpu), kPhasedLatencyUs + last);
+  for (const Tile& tile : tiles)
+    for (int c = 0; c < columns[1]; ++c)
+      last = std::max(last, run(tile.done + kTwo.hand_over, item_us(1, tile.rows)));
+  // Neither hides the other whole.
+  const double stream = stream_us(s, load, gpu);
+  return kTwo.latency + (rows > 64 ? kTwo.latency_of_128 : 0) +
+         std::pow(std::pow(stream, kTwo.bend) + std::pow(last, kTwo.bend), 1 / kTwo.bend);
 }
 
 }  // namespace
