@@ -227,6 +227,17 @@ TEST_F(GpuCode, ClustersAreAsWideAsAsked) {
   EXPECT_EQ(ranks.values<int>(), (std::vector<int>{0, 1, 2, 3, 0, 1, 2, 3}));
 }
 
+TEST_F(GpuCode, OfBlocksThatFillAnSmNoMoreClustersAreResidentThanSmsMake) {
+  const Kernel kernel = module_->kernel("cluster_ranks");
+  const int sms = context_->info().sms, alone = kernel.occupancy(1024, 0);
+  for (const int cluster : {1, 2, 4, 8}) {
+    const int resident =
+        kernel.resident_clusters({.grid = {8, 1, 1}, .block = {1024, 1, 1}, .cluster = cluster});
+    EXPECT_GE(resident, 1) << cluster;
+    EXPECT_LE(resident * cluster, sms * alone) << cluster;
+  }
+}
+
 TEST_F(GpuCode, ALaunchThatCannotBeSaysWithWhat) {
   try {
     module_->kernel("add")({.block = {4096, 1, 1}}, CUdeviceptr{0}, 0, 0);

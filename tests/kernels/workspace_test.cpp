@@ -153,6 +153,7 @@ TEST(PrepareBlocks, AClusterSelectsBesideWholeClusters) {
   EXPECT_EQ(prepare_blocks(128, 2048, 132, cluster), 8 + 32);
   EXPECT_EQ(prepare_blocks(129, 2048, 132, cluster), 8 + 40);
   EXPECT_EQ(prepare_blocks(4096, 2048, 132, cluster), 128) << "no more than the GPU holds";
+  EXPECT_EQ(prepare_blocks(4096, 2048, 120, cluster), 120) << "where it has room for fifteen";
   EXPECT_EQ(prepare_blocks(128, 2048, 12, cluster), 16) << "somebody quantises";
 }
 
