@@ -26,6 +26,8 @@ struct Candidate {
                          // either which of them runs
   float company_us = 0;  // us that it starts later where the others' code lies around it
 };
+// Where no larger share of a GPU's experts has a token, little or nothing is asked for ahead.
+inline constexpr double kAheadShare = 0.3;
 
 // Where a pass comes from.  kTrain: recorded, for fitting.  kTest: recorded, from requests no
 // policy was fitted on. kUniform: uniform routing at vLLM's 18 batch sizes, for the policy that

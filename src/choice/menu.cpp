@@ -138,16 +138,13 @@ TimeTable fill_gaps(const Lesson& lesson) {
   return us;
 }
 
-// Where fewer experts than this have a token, little or nothing is asked for ahead in any case.
-constexpr double kShareAhead = 0.3;
-
 // Of each depth that there is.
 std::map<float, TimeTable> times_by_ahead(const Lesson& lesson, const TimeTable& us) {
   std::vector<bool> is_ahead(lesson.loads.size());
   for (size_t l = 0; l < is_ahead.size(); ++l) {
     const std::vector<int>& load = lesson.loads[l];
     const auto active = std::count_if(load.begin(), load.end(), [](int n) { return n > 0; });
-    is_ahead[l] = static_cast<double>(active) > kShareAhead * static_cast<double>(load.size());
+    is_ahead[l] = static_cast<double>(active) > kAheadShare * static_cast<double>(load.size());
   }
   std::map<float, TimeTable> tables;
   for (const Candidate& c : lesson.candidates) tables.try_emplace(c.ahead_us);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "choice/measured.hpp"
+
 namespace ramp {
 
 double expected_active_share(int experts, double choices) {
@@ -12,7 +14,7 @@ double expected_active_share(int experts, double choices) {
 }
 
 int default_prefill(double active_share, int deepest) {
-  if (active_share > 0.3) return std::min(6, deepest);
+  if (active_share > kAheadShare) return std::min(6, deepest);
   if (active_share > 0.15) return std::min(2, deepest);
   return 0;
 }
