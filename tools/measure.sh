@@ -88,7 +88,7 @@ for step in "${steps[@]}"; do
       done
       ;;
     large)  # layers whose loads take longer: fewer passes, two samples a cell
-      for x in deepseek-v3:ep8:40:30:1.15 {phi35,mixtral,qwen2-57b}:ep8:60:40:0.6; do
+      for x in deepseek-v3:ep8:40:30:1.15 deepseek-v3:ep32:16:12:0.6 {phi35,mixtral,qwen2-57b}:ep8:60:40:0.6; do
         few_passes 150 $x
       done
       ;;
