@@ -16,7 +16,8 @@ namespace {
 
 // A unit: 256 weight rows of 128 bytes.
 constexpr double kUnitMb = 0.032768;
-constexpr double kPowerPflops = 1.29;  // what the power limit leaves of long products
+constexpr double kPowerPflops = 1.29;  // what the power limit leaves of long products ...
+constexpr double kPowerBusy = 0.8;     // ... where more of the SMs than this work
 // What structure does not say: fitted on the first five shapes (docs/paper.md), in us and TB/s.
 struct OnePhase {
   double latency, latency_of_two, latency_of_four;  // of a launch, more in clusters
@@ -24,11 +25,19 @@ struct OnePhase {
   double lone_unit;     // of a unit where few SMs draw
   double l2, reduce;    // what all SMs draw from L2, and add into it
   double above_stream;  // of a layer that is bound by its weights
-  double idle_of_four;  // of an expert without tokens, against an active one, in the depth of
-                        // prefill that clusters of four lose
 };
-constexpr OnePhase kOne{4.38,    1.58,  0.419, 0.43, 0.301, 0.0284, 0.205,
-                        0.00042, 0.225, 5.44,  2.74, 0.52,  1};
+constexpr OnePhase kOne{.latency = 4.38,
+                        .latency_of_two = 1.58,
+                        .latency_of_four = 0.419,
+                        .down_unit = 0.43,
+                        .activate = 0.301,
+                        .activate_row = 0.0284,
+                        .exchange = 0.205,
+                        .promote_row = 0.00042,
+                        .lone_unit = 0.225,
+                        .l2 = 5.44,
+                        .reduce = 2.74,
+                        .above_stream = 0.52};
 struct TwoPhases {
   double latency, latency_of_128;    // of a launch, more with tiles of 128 rows (a shorter ring)
   double hand_over;                  // from a tile's last up item to its first down item
@@ -37,8 +46,17 @@ struct TwoPhases {
   double l2;
   double bend;  // how sharply the stream's time gives way to that of the items
 };
-constexpr TwoPhases kTwo{5.18, 0.834, 0.542, 0.648, 0.223, {1.25, 1.8}, {3.9, 1.13}, 10.4, 3.92};
-constexpr int kDownParts = 8, kDownUnits = 8;  // at most, and of a part at least
+constexpr TwoPhases kTwo{.latency = 5.18,
+                         .latency_of_128 = 0.834,
+                         .hand_over = 0.542,
+                         .tall_unit = 0.648,
+                         .short_unit = 0.223,
+                         .tall_end = {1.25, 1.8},
+                         .short_end = {3.9, 1.13},
+                         .l2 = 10.4,
+                         .bend = 3.92};
+// At most, and of a part at least: those of the kernel (DownParts), which this room does not know.
+constexpr int kDownParts = 8, kDownUnits = 8;
 constexpr int kPrefill = 6;
 
 // wgmma's rate by N, PFLOP/s of all SMs, as a share of the best.
@@ -62,9 +80,9 @@ double matrix_share(int rows) {
 }
 
 // us of a unit's products with `rows` rows where `busy` of the SMs work.
-double products_us(int rows, double busy, double busy_from, const GpuSpec& gpu) {
+double products_us(int rows, double busy, const GpuSpec& gpu) {
   double pflops = matrix_share(rows) * gpu.matrix_pflops;
-  if (busy > busy_from) pflops = std::min(pflops, kPowerPflops * gpu.matrix_pflops / 1.9);
+  if (busy > kPowerBusy) pflops = std::min(pflops, kPowerPflops * gpu.matrix_pflops / 1.9);
   return 2 * 256 * 128 * rows * 1e-9 / (pflops / gpu.sms);
 }
 
@@ -107,9 +125,7 @@ double one_phase_us(const LocalShape& s, const Load& load, int rows, int split,
                                       : rows <= 24 ? 3.0
                                                    : 2.0) -
                                      (split > 1 ? 1 : 0));
-  if (split == 4)
-    ahead *= std::min(
-        1.0, slots / (columns * (load.active + kOne.idle_of_four * (load.experts - load.active))));
+  if (split == 4) ahead *= std::min(1.0, static_cast<double>(slots) / (load.experts * columns));
   double us = kOne.latency + activate - kOne.activate + kOne.down_unit * units / 3 +
               (split == 4   ? kOne.latency_of_four
                : split == 2 ? kOne.latency_of_two
@@ -117,7 +133,7 @@ double one_phase_us(const LocalShape& s, const Load& load, int rows, int split,
   int left = row_tiles * columns, fresh = load.active * columns;
   for (bool is_first = true; left > 0; is_first = false) {
     const int live = std::min(left, slots), unread = std::min(fresh, live), busy = live * split;
-    const double products = products_us(rows, static_cast<double>(busy) / gpu.sms, 0.8, gpu) +
+    const double products = products_us(rows, static_cast<double>(busy) / gpu.sms, gpu) +
                             kOne.promote_row * rows,
                  l2 = std::max(kOne.lone_unit, busy * kUnitMb / kOne.l2),
                  memory = std::max(l2, unread * split * kUnitMb / gpu.stream_tbps),
@@ -134,13 +150,13 @@ double one_phase_us(const LocalShape& s, const Load& load, int rows, int split,
 // Two phases: items in list order on the SM that is free first; a down item waits for its rows, and
 // is cut into parts of h where there are fewer than SMs.
 double two_phase_us(const LocalShape& s, const Load& load, int rows, const GpuSpec& gpu) {
-  const int row_tiles = load.row_tiles_of(rows), up_columns = ceil_div(s.intermediate, 128),
-            down_columns = ceil_div(s.hidden, 256), down_units = ceil_div(s.intermediate, 128);
+  const int row_tiles = load.row_tiles_of(rows), h_blocks = ceil_div(s.intermediate, 128),
+            down_columns = ceil_div(s.hidden, 256);
   int parts = 1;
   for (int p = 2; p <= kDownParts && row_tiles * down_columns <= gpu.sms; ++p)
-    if (down_units % p == 0 && down_units / p >= kDownUnits) parts = p;
-  const double units[] = {s.hidden / 128.0, static_cast<double>(down_units) / parts};
-  const int columns[] = {up_columns, down_columns * parts};
+    if (h_blocks % p == 0 && h_blocks / p >= kDownUnits) parts = p;
+  const double units[] = {s.hidden / 128.0, static_cast<double>(h_blocks) / parts};
+  const int columns[] = {h_blocks, down_columns * parts};
   // us of an item: a tile of up to 64 rows costs as much in either class.
   const auto item_us = [&](int phase, int tile_rows) {
     const bool is_tall = tile_rows > 64;

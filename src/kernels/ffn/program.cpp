@@ -98,7 +98,7 @@ FfnProgram::FfnProgram(const gpu::Cubin& cubin, std::vector<FfnConfig> menu)
       kernel_(module_.kernel(kFfnKernelName)) {
   registers_ = cubin.find(kFfnKernelName)->registers;
   kernel_.set_max_dynamic_smem(shared_bytes_);
-  if (menu_[0].split > 1) clusters_ = kernel_.resident_clusters(launch_of(menu_[0].split, 0));
+  if (menu_[0].split > 1) clusters_ = kernel_.resident_clusters(launch_of(menu_[0].split, nullptr));
 }
 
 gpu::LaunchConfig FfnProgram::launch_of(int blocks, gpu::CUstream stream) const {
