@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures on this machine's GPU what data/h200 holds, in eighteen minutes or so, one file a step:
+# Measures on this machine's GPU what data/h200 holds, in twenty minutes or so, one file a step:
 #
-#   tools/measure.sh OUT [STEP ...]      steps: check soak layer ordered polymorphic select campaigns large layouts sanitizers; default: all
+#   tools/measure.sh OUT [STEP ...]      default: all, which are check soak layer ordered polymorphic select campaigns large layouts tensor sanitizers
 #   tools/measure.sh --print [STEP ...]  the commands alone
 #
+# Where there are several GPUs, run one of these on each, with other steps: CUDA_VISIBLE_DEVICES=1 tools/measure.sh OUT large layouts
 # A step that fails or runs into its limit is said and the next one goes on.  RAMP names the program, build/ramp by default.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 ramp=${RAMP:-build/ramp}
 out=${1:-}
-[ -n "$out" ] || { sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2; }
+[ -n "$out" ] || { sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2; }
 shift
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(check soak layer ordered polymorphic select campaigns large layouts sanitizers)
+[ ${#steps[@]} -gt 0 ] || steps=(check soak layer ordered polymorphic select campaigns large layouts tensor sanitizers)
 print=
 if [ "$out" = --print ]; then
   print=yes out=OUT
@@ -92,11 +93,14 @@ for step in "${steps[@]}"; do
         few_passes 150 $x
       done
       ;;
-    layouts)  # the paper's others, a quarter of a minute each; the more GPUs, the more loads has a pass
+    layouts)  # the paper's others; the more GPUs, the more loads has a pass
       for x in {qwen3-30b,olmoe,phi35,qwen2-57b,qwen35-35b}:ep16:24:16 {qwen3-30b,qwen35-35b,olmoe}:ep32:16:12 \
-        {mixtral,olmoe,phi35,qwen35-35b}:ep4:40:24 {qwen3-30b,qwen35-35b}:tp{1,2}:40:24 deepseek-v3:tp8:40:24; do
-        few_passes 60 $x:0.27
+        {mixtral,olmoe,phi35,qwen35-35b}:ep4:40:24; do
+        few_passes 60 $x:0.4
       done
+      ;;
+    tensor)
+      for x in {qwen3-30b,qwen35-35b}:tp{1,2}:40:24 deepseek-v3:tp8:40:24; do few_passes 60 $x:0.3; done
       ;;
     sanitizers)
       for tool in memcheck initcheck racecheck; do

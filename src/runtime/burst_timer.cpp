@@ -267,8 +267,9 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
     const int owned =
         ffn_owned_experts(c, shape_.intermediate, context_.info().sms, shape_.experts);
     if (load.tiles.count(tiles_key(c))) continue;
-    std::vector<Tile> tiles =
-        listed_tiles(load.grouped.counts, load.grouped.row_base, c.rows, owned, c.topology == kF3);
+    const Grid grid = ffn_grid(c, shape_.hidden, shape_.intermediate, context_.info().sms);
+    std::vector<Tile> tiles = listed_tiles(load.grouped.counts, load.grouped.row_base, grid, owned,
+                                           ffn_tiles_together(c));
     const int number = static_cast<int>(tiles.size());
     tiles.resize(tiles.size() + 1);  // an empty list has an address too
     load.tiles[tiles_key(c)] = {append(arena, tiles), number};

@@ -18,6 +18,7 @@ LayerArguments shared_arguments(const LayerOptions& o, int first_expert, const i
   p.local_experts = o.shape.experts;
   // What the entries share decides which experts have blocks of their own.
   p.owned_experts = ffn_owned_experts(o.menu[0], o.shape.intermediate, blocks, o.shape.experts);
+  p.together = ffn_tiles_together(o.menu[0]);
   p.menu.entries = static_cast<int>(o.menu.size());
   for (std::size_t i = 0; i < o.menu.size(); ++i)
     p.menu.entry[i] = {ffn_grid(o.menu[i], o.shape.hidden, o.shape.intermediate, blocks),

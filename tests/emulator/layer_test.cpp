@@ -123,15 +123,17 @@ TEST_P(EmulatedPhased, ARowForEachPairIsRight) {
       6);
 }
 
-// Loads of a few tiles in three parts of h, taller ones whole.
+// Loads of a few tiles in three parts of h, taller ones whole; or the last two tiles of every load.
 TEST_P(EmulatedPhased, DownItemsInPartsAreRight) {
   const Menu& menu = find_menu(GetParam());
   LayerSetup setup = setup_of(menu);
-  setup.down_parts = DownParts{{0, 0, 0, 9}};
   std::vector<Pass> passes =
       passes_over(menu, {"ragged", "one-token-each", "ready-counts", "tokens-7", "tokens-300"});
   for (std::size_t i = 0; i < passes.size(); ++i) passes[i].prefill_down = i % 2 == 1;
-  for (std::uint64_t seed = 7; seed < 9; ++seed) expect_right(setup, passes, seed);
+  for (const DownParts& parts : {DownParts{{0, 0, 0, 9}}, DownParts{{}, 2, 3}}) {
+    setup.down_parts = parts;
+    for (std::uint64_t seed = 7; seed < 9; ++seed) expect_right(setup, passes, seed);
+  }
 }
 
 std::string id_of(const testing::TestParamInfo<std::string>& info) {

@@ -176,8 +176,8 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
                           std::min(want.counts[static_cast<std::size_t>(e)], kHeadRows)))
         << e;
   const Grid& grid = p.menu.entry[choice].grid;
-  const std::vector<Tile> tiles = listed_tiles(want.counts, want.row_base, grid.phase[0].rows,
-                                               p.owned_experts, grid.phases > 1);
+  const std::vector<Tile> tiles =
+      listed_tiles(want.counts, want.row_base, grid, p.owned_experts, p.together);
   ASSERT_EQ(p.state->tiles, static_cast<int>(tiles.size()));
   EXPECT_EQ(std::memcmp(p.tile, tiles.data(), tiles.size() * sizeof(Tile)), 0);
 

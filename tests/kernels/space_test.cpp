@@ -208,7 +208,7 @@ TEST(SharedMemory, OfTwoPhasesToo) {
   for (const FfnConfig& c : ffn_space()) {
     if (c.topology != kF3) continue;
     const std::string label = ffn_label(c);
-    const PhasedLayout l = phased_layout(c);
+    const PhasedLayout l = phased_layout(c.rows, c.stages);
     EXPECT_EQ(l.rows % 1024, 0) << label;
     EXPECT_EQ(l.rows, c.stages * kFfnUnitBytes) << label << ": weights first, in one place for all";
     EXPECT_EQ(l.staging % 16, 0) << label;
@@ -228,9 +228,6 @@ TEST(Registers, WhatTheWarpgroupsAskForIsNoMoreThanTheLaunchHas) {
   EXPECT_LE(128 * kFfnProducerRegisters + (kFfnThreads - 128) * kFfnConsumerRegisters, 65536);
   EXPECT_EQ(kFfnProducerRegisters % 8, 0);
   EXPECT_EQ(kFfnConsumerRegisters % 8, 0);
-  EXPECT_LE(128 * kPhasedProducerRegisters + (kFfnThreads - 128) * kPhasedConsumerRegisters, 65536);
-  EXPECT_EQ(kPhasedProducerRegisters % 8, 0);
-  EXPECT_EQ(kPhasedConsumerRegisters % 8, 0);
 }
 
 TEST(SpaceGrid, CountsSlicesAndBlocksAsTheKernelDoes) {
@@ -263,12 +260,13 @@ TEST(DownParts, AreWhatCostsLeast) {
   const int blocks = 132;
   for (const auto& [units, columns] : {std::pair{50, 16}, std::pair{128, 24}, std::pair{8, 8},
                                        std::pair{20, 14}, std::pair{6, 8}}) {
-    const DownParts parts = down_parts_of(units, columns, blocks);
+    DownParts parts = down_parts_of(units, columns, blocks);
+    parts.last_tiles = 0, parts.last_parts = 1;  // which short lists know nothing of
     const auto cost = [&](int tiles, int p) {
       return 4.0 * tiles * columns * p / blocks + units / (2.0 * p);
     };
     for (int tiles = 1; tiles <= 200; ++tiles) {
-      const int chosen = parts.of(tiles);
+      const int chosen = parts.of(tiles).parts;
       EXPECT_EQ(units % chosen, 0);
       if (tiles * columns > blocks) {
         EXPECT_EQ(chosen, 1) << units << " " << tiles;
@@ -284,13 +282,39 @@ TEST(DownParts, AreWhatCostsLeast) {
 
 TEST(DownParts, FewTilesOfALargeHAreCutAndManyAreNot) {
   const DownParts mixtral = ffn_down_parts(6144, 16384, 132);
-  EXPECT_EQ(mixtral.of(1), 8);
-  EXPECT_EQ(mixtral.of(5), 4);
-  EXPECT_EQ(mixtral.of(6), 1) << "more items than blocks";
+  EXPECT_EQ(mixtral.of(1).parts, 8);
+  EXPECT_EQ(mixtral.of(5).parts, 4);
+  EXPECT_EQ(mixtral.of(5).tile, 0) << "of all tiles";
+  EXPECT_EQ(mixtral.of(6).tile, 3) << "more items than blocks: of the last three, 72 items";
   const DownParts qwen2 = ffn_down_parts(3584, 2560, 132);
-  EXPECT_EQ(qwen2.of(8), 2);
-  EXPECT_EQ(ffn_down_parts(2048, 1024, 132).of(1), 1) << "parts of four steps";
-  EXPECT_EQ(DownParts{}.of(0), 1) << "where a row's result has one place";
+  EXPECT_EQ(qwen2.of(8).parts, 2);
+  EXPECT_EQ(qwen2.of(8).tile, 0);
+  EXPECT_EQ(ffn_down_parts(2048, 1024, 132).of(8).parts, 1) << "every block has one item";
+  EXPECT_EQ(DownParts{}.of(0).parts, 1) << "where a row's result has one place";
+}
+
+// Half a round of items, so that the blocks end together.
+TEST(DownParts, OfALongListTheLastTilesAreCut) {
+  const int blocks = 132;
+  for (const auto& [hidden, intermediate] :
+       {std::pair{4096, 6400}, std::pair{6144, 16384}, std::pair{2048, 1024}, std::pair{3584, 2560},
+        std::pair{2048, 768}, std::pair{2048, 1408}, std::pair{7168, 2048}}) {
+    const DownParts parts = ffn_down_parts(hidden, intermediate, blocks);
+    const int units = intermediate / kScaleGroup, columns = ceil_div(hidden, kFfnUnitCols);
+    for (int tiles = blocks / columns + 1; tiles < 300; ++tiles) {
+      const DownCut cut = parts.of(tiles);
+      EXPECT_EQ(units % cut.parts, 0);
+      if (units < 2 * DownParts::kLeastUnits || units % 2) {
+        EXPECT_EQ(cut.parts, 1) << intermediate;
+        continue;
+      }
+      EXPECT_GE(cut.parts, 2) << intermediate;
+      EXPECT_GE(units / cut.parts, DownParts::kLeastUnits) << intermediate;
+      EXPECT_LE(cut.parts, ffn_additions({.topology = kF3}, intermediate));
+      EXPECT_GE((tiles - cut.tile) * columns, blocks / 2);
+      EXPECT_LT((tiles - cut.tile - 1) * columns, blocks / 2);
+    }
+  }
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ TEST(Twin, CoversEveryRowExactlyOnce) {
       for (int e = 0; e < owned; ++e)
         cover(g.row_base[static_cast<std::size_t>(e)],
               std::min(rows, counts[static_cast<std::size_t>(e)]));
-      const std::vector<Tile> tiles = listed_tiles(g.counts, g.row_base, rows, owned, false);
+      const std::vector<Tile> tiles =
+          listed_tiles(g.counts, g.row_base, Grid{{{rows, 8, 132}, {}}, 1}, owned, 1);
       for (const Tile& t : tiles) {
         EXPECT_LE(t.expert_rows >> 16, rows);
         EXPECT_GT(t.expert_rows >> 16, 0);
@@ -89,7 +90,8 @@ TEST(Twin, CoversEveryRowExactlyOnce) {
 TEST(Twin, ListsTheOwnedTilesFirstWhereThereAreTwoPhases) {
   const std::vector<int> counts = {20, 0, 33, 8, 9};
   const GroupedRows g = group_counts(counts);
-  const std::vector<Tile> tiles = listed_tiles(g.counts, g.row_base, 8, 3, true);
+  const std::vector<Tile> tiles =
+      listed_tiles(g.counts, g.row_base, Grid{{{8, 8, 132}, {8, 8, 132}}, 2}, 3, 1);
   ASSERT_EQ(tiles.size(), 3u + 2u + 4u + 1u + 2u);
   const auto expert = [&](std::size_t i) { return tiles[i].expert_rows & 0xffff; };
   const auto rows = [&](std::size_t i) { return tiles[i].expert_rows >> 16 & 0xff; };
@@ -110,10 +112,41 @@ TEST(Twin, ListsTheOwnedTilesFirstWhereThereAreTwoPhases) {
   EXPECT_EQ(all, static_cast<int>(g.rows.size()));
 }
 
+TEST(Twin, ListsShortTilesLastWhereItemsAreFewRounds) {
+  const std::vector<int> counts = {130, 0, 400, 90, 40, 256};
+  const GroupedRows g = group_counts(counts);
+  const auto list = [&](int col_tiles, int owned = 1, int together = 1) {
+    return listed_tiles(g.counts, g.row_base, Grid{{{128, col_tiles, 132}, {}}, 2}, owned,
+                        together);
+  };
+  const auto rows = [](const Tile& t) { return t.expert_rows >> 16 & 0xff; };
+  const std::vector<Tile> few = list(8), many = list(80);
+  ASSERT_EQ(few.size(), 10u);
+  ASSERT_EQ(many.size(), few.size());
+  std::vector<int> few_rows, many_rows, few_experts;
+  for (const Tile& t : few) few_rows.push_back(rows(t)), few_experts.push_back(t.expert_rows & 255);
+  for (const Tile& t : many) many_rows.push_back(rows(t));
+  EXPECT_EQ(few_rows, (std::vector<int>{128, 128, 128, 128, 90, 128, 128, 2, 16, 40}));
+  EXPECT_EQ(few_experts, (std::vector<int>{0, 2, 2, 2, 3, 5, 5, 0, 2, 4}));
+  EXPECT_EQ(many_rows, (std::vector<int>{128, 2, 128, 128, 128, 16, 90, 40, 128, 128}));
+  EXPECT_EQ(few[2].group_first, 1);
+  EXPECT_EQ(few[2].group_count, 3) << "the short one stands apart";
+  EXPECT_EQ(few[8].group_first, 8);
+  EXPECT_EQ(few[8].group_count, 1);
+  EXPECT_EQ(many[4].group_count, 4);
+  EXPECT_TRUE(few[8].expert_rows & kTileShares) << "the expert has other tiles";
+
+  std::vector<int> paired_rows;
+  for (const Tile& t : list(8, 0, 2)) paired_rows.push_back(rows(t));
+  EXPECT_EQ(paired_rows, (std::vector<int>{128, 2, 128, 128, 128, 16, 90, 128, 128, 40}))
+      << "a short tile stays with the one that a cluster takes with it";
+}
+
 TEST(Twin, TellsATileItsExpertsWholeGroup) {
   const std::vector<int> counts = {20, 0, 33};
   const GroupedRows g = group_counts(counts);
-  const std::vector<Tile> tiles = listed_tiles(g.counts, g.row_base, 8, 1, false);
+  const std::vector<Tile> tiles =
+      listed_tiles(g.counts, g.row_base, Grid{{{8, 8, 132}, {}}, 1}, 1, 1);
   ASSERT_EQ(tiles.size(), 2u + 5u);  // expert 0 owns its first of three
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const bool first = i < 2;

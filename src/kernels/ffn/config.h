@@ -134,20 +134,19 @@ struct PhasedLayout {
   int rows, staging, scales_x, scales_w, row_max, items, item_bytes, bytes;
 };
 constexpr int kPhasedClaimSlots =
-    kFfnMaxStages + 2;  // of a cluster's claims, see phased/producer.cuh
-constexpr int kPhasedProducerRegisters = 72, kPhasedConsumerRegisters = 216;
+    kFfnMaxStages + 2;                // of a cluster's claims, see phased/producer.cuh
 constexpr int kPhasedHeadBytes = 32;  // PhasedItem
 constexpr int kPhasedBoxRows = 32;    // that a copy brings of rows that stand together
 constexpr int kPhasedMiddlePitch = kScaleGroup + 16;  // bytes, of activated rows in `staging`
-RAMP_HD constexpr PhasedLayout phased_layout(const FfnConfig& c) {
+RAMP_HD constexpr PhasedLayout phased_layout(int rows, int stages) {
   PhasedLayout l{};
-  int at = c.stages * kFfnUnitBytes;
-  l.rows = at, at += c.stages * c.rows * kScaleGroup;
-  l.staging = at, at += c.rows * kFfnStagingPitch;
-  l.scales_x = at, at += c.stages * c.rows * 4;
-  l.scales_w = at, at += c.stages * 2 * 4;
+  int at = stages * kFfnUnitBytes;
+  l.rows = at, at += stages * rows * kScaleGroup;
+  l.staging = at, at += rows * kFfnStagingPitch;
+  l.scales_x = at, at += stages * rows * 4;
+  l.scales_w = at, at += stages * 2 * 4;
   l.row_max = at, at += kFfnConsumers * 64 * 4;
-  l.item_bytes = kPhasedHeadBytes + c.rows * 8;  // PhasedItem, then a Row a row
+  l.item_bytes = kPhasedHeadBytes + rows * 8;  // PhasedItem, then a Row a row
   l.items = round_up(at, 16), at = l.items + kFfnItemSlots * l.item_bytes;
   l.bytes = round_up(at, 16);
   return l;
@@ -155,7 +154,8 @@ RAMP_HD constexpr PhasedLayout phased_layout(const FfnConfig& c) {
 
 // Shared memory of the launch: alignment slack, barriers and the largest entry.
 RAMP_HD constexpr int ffn_shared_bytes(const FfnConfig& c) {
-  const int bytes = c.topology == kF3 ? phased_layout(c).bytes : ffn_layout(c, ffn_early(c)).bytes;
+  const int bytes =
+      c.topology == kF3 ? phased_layout(c.rows, c.stages).bytes : ffn_layout(c, ffn_early(c)).bytes;
   return 1024 + kFfnBarrierBytes + bytes;
 }
 
@@ -234,6 +234,11 @@ RAMP_HD constexpr int ffn_owned_experts(const FfnConfig& c, int intermediate, in
   if (c.topology == kF3 && c.split > 1) return 0;
   const int whole = blocks / c.split / ffn_slices(c, intermediate);
   return whole < experts ? whole : experts;
+}
+
+// Row tiles of an expert that are taken at a time.
+RAMP_HD constexpr int ffn_tiles_together(const FfnConfig& c) {
+  return c.topology == kF3 ? c.split : 1;
 }
 
 // Units of an up projection over all of d, of one 128-block of h.

@@ -32,8 +32,6 @@ int menu_shared_bytes(std::span<const FfnConfig> menu);
 // Registers a thread at launch, before the warps trade them.
 constexpr int kFfnLaunchRegisters =
     (128 * kFfnProducerRegisters + (kFfnThreads - 128) * kFfnConsumerRegisters) / kFfnThreads;
-static_assert(128 * kPhasedProducerRegisters + (kFfnThreads - 128) * kPhasedConsumerRegisters ==
-              kFfnThreads * kFfnLaunchRegisters);
 
 inline constexpr const char* kFfnKernelName = "ramp_ffn";
 

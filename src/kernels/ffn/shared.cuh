@@ -113,23 +113,32 @@ __device__ __forceinline__ void load_paced(const Shared& s, const FfnArgs& a, in
   }
 }
 
-// A place in the list of tiles, of which each stands for `columns` items: of one tile after the
-// other, or (`grouped`) of one column of all of an expert's tiles after the other.
+// What tiles [begin, end) hold of a tile's group; from the Tile's words.
+struct TileGroup {
+  int first, count;
+  __device__ __forceinline__ TileGroup(const int4& words, int begin, int end)
+      : first(max(words.z, begin)), count(min(words.z + words.w, end) - first) {}
+};
+
+// A place in the list of tiles [begin, end), of which each stands for `columns` items: of one tile
+// after the other, or (`grouped`) of one column of all of a group's tiles after the other.
 struct ListedItem {
   int tile, column;
   int4 words;  // of the Tile
 };
 __device__ __forceinline__ ListedItem listed_item(const FfnArgs& a, int index, int columns,
-                                                  int grouped) {
+                                                  int grouped, int begin = 0,
+                                                  int end = 0x7fffffff) {
   const auto words = [&](int tile) {
     return load_cg(reinterpret_cast<const int4*>(a.tile + tile));
   };
-  ListedItem item{index / columns, index % columns, {}};
+  ListedItem item{begin + index / columns, index % columns, {}};
   item.words = words(item.tile);
   if (grouped) {
-    const int at = index - item.words.z * columns;  // within the expert's items
-    item.column = at / item.words.w;
-    item.tile = item.words.z + at % item.words.w;
+    const TileGroup group(item.words, begin, end);
+    const int at = index - (group.first - begin) * columns;  // within the group's items
+    item.column = at / group.count;
+    item.tile = group.first + at % group.count;
     item.words = words(item.tile);
   }
   return item;

@@ -131,30 +131,53 @@ __device__ __forceinline__ int tiles_ahead(const PrepareArgs& a, int choice) {
 __device__ __forceinline__ void write_tiles(const PrepareArgs& a, int choice, const int* count,
                                             const int* base, const int* tile_base,
                                             int claimed_in_all, int part, int parts) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, experts = a.local_experts;
   const Grid& grid = a.menu.entry[choice].grid;
-  const Phase& phase = grid.phase[0];
+  const int tile_rows = grid.phase[0].rows;
   const bool phased = grid.phases > 1;
   const int ahead = tiles_ahead(a, choice);
+  const auto owned = [&](int e) { return count[e] > 0 && e < a.owned_experts; };
+  const auto claimed_of = [&](int e) {  // no need to divide
+    return (e + 1 < experts ? tile_base[e + 1] : claimed_in_all) - tile_base[e];
+  };
+  // Of 32 experts those whose last tile is short, claimed, taken alone and stands behind all that
+  // are not.
+  const bool any_last = short_tiles_last(grid, ahead + claimed_in_all);
+  const auto shorts_of = [&](int e0) {
+    if (!any_last) return 0u;
+    const int e = e0 + lane, claimed = e < experts ? claimed_of(e) : 0;
+    return __ballot_sync(~0u, claimed > 0 && (a.together == 1 || claimed % a.together != 0) &&
+                                  count[e] - (owned(e) + claimed - 1) * tile_rows <= kShortRows);
+  };
+  int shorts = 0, shorts_before = 0;
 #pragma unroll 1  // here and below: code that is not there need not be fetched
-  for (int e = warp; e < a.local_experts; e += kPrepareWarps) {
-    const int n = count[e], owned = n > 0 && e < a.owned_experts;
-    const int after = e + 1 < a.local_experts ? tile_base[e + 1] : claimed_in_all;
-    const int first = ahead + tile_base[e], claimed = after - tile_base[e];  // no need to divide
-    const int shares = phased && owned + claimed > 1 ? kTileShares : 0;
+  for (int e0 = 0; e0 < experts; e0 += 32) shorts += __popc(shorts_of(e0));
+#pragma unroll 1
+  for (int e0 = 0; e0 < experts; e0 += kPrepareWarps) {
+    const int e = e0 + warp;
+    const unsigned is_short = shorts_of(e0);
+    const int before = shorts_before + __popc(is_short & ((1u << warp) - 1));
+    shorts_before += __popc(is_short);
+    if (e >= experts) continue;
+    const int n = count[e], own = owned(e), claimed = claimed_of(e);
+    const int together = claimed - (is_short >> warp & 1), first = ahead + tile_base[e] - before;
+    const int shares = phased && own + claimed > 1 ? kTileShares : 0;
 #pragma unroll 1
     for (int t = part * 32 + lane; t < claimed; t += parts * 32) {
-      const int at = (t + owned) * phase.rows;
-      a.tile[first + t] =
-          Tile{e | min(phase.rows, n - at) << 16 | shares, base[e] + at, first, claimed};
-      if (phased) a.ready[first + t] = 0;
+      const int at = (t + own) * tile_rows;
+      const bool last = t >= together;
+      const int to = last ? ahead + claimed_in_all - shorts + before : first + t;
+      a.tile[to] = Tile{e | min(tile_rows, n - at) << 16 | shares, base[e] + at, last ? to : first,
+                        last ? 1 : together};
+      if (phased) a.ready[to] = 0;
     }
     if (e < ahead && part == 0 && lane == 0) {
-      a.tile[e] = Tile{e | min(phase.rows, n) << 16 | shares, base[e], e, 1};
+      a.tile[e] = Tile{e | min(tile_rows, n) << 16 | shares, base[e], e, 1};
       a.ready[e] = 0;
     }
   }
 }
+static_assert(kPrepareWarps == 32);
 
 // The path of a small load is a chain of latencies, so what does not depend on the routing is
 // fetched and divided before the wait, and the router's weights come with the ids although they are

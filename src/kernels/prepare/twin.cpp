@@ -86,29 +86,40 @@ std::vector<Row> head_rows(const GroupedRows& grouped) {
 }
 
 std::vector<Tile> listed_tiles(std::span<const int> counts, std::span<const int> row_base,
-                               int rows_of_tile, int owned_experts, bool phased) {
-  const auto shares = [&](std::size_t e) {
-    return phased && counts[e] > rows_of_tile ? kTileShares : 0;
+                               const Grid& grid, int owned_experts, int together) {
+  const bool phased = grid.phases > 1;
+  const int tile_rows = grid.phase[0].rows;
+  const auto tile = [&](std::size_t e, int t) {
+    const int at = t * tile_rows, rows = std::clamp(counts[e] - at, 0, tile_rows);
+    const int shares = phased && counts[e] > tile_rows ? kTileShares : 0;
+    return Tile{static_cast<int>(e) | rows << 16 | shares, row_base[e] + at, 0, 0};
   };
-  std::vector<Tile> tiles;
+  std::vector<Tile> tiles, last;
   if (phased)
     for (std::size_t e = 0; e < counts.size() && static_cast<int>(e) < owned_experts; ++e) {
-      const int rows = std::clamp(counts[e], 0, rows_of_tile);
-      tiles.push_back(
-          {static_cast<int>(e) | rows << 16 | shares(e), row_base[e], static_cast<int>(e), 1});
+      tiles.push_back(tile(e, 0));
+      tiles.back().group_first = static_cast<int>(e), tiles.back().group_count = 1;
     }
+  int all = static_cast<int>(tiles.size());
+  const auto owned = [&](std::size_t e) {
+    return counts[e] > 0 && static_cast<int>(e) < owned_experts ? 1 : 0;
+  };
+  for (std::size_t e = 0; e < counts.size(); ++e)
+    all += ceil_div(std::max(0, counts[e]), tile_rows) - owned(e);
+  const bool any_last = short_tiles_last(grid, all);
   for (std::size_t e = 0; e < counts.size(); ++e) {
-    const int n = counts[e];
-    if (n <= 0) continue;
-    const int owned = static_cast<int>(e) < owned_experts ? 1 : 0;
-    const int first = static_cast<int>(tiles.size());
-    const int claimed = ceil_div(n, rows_of_tile) - owned;
-    for (int t = 0; t < claimed; ++t) {
-      const int at = (t + owned) * rows_of_tile;
-      const int rows = std::min(rows_of_tile, n - at);
-      tiles.push_back(
-          {static_cast<int>(e) | rows << 16 | shares(e), row_base[e] + at, first, claimed});
-    }
+    if (counts[e] <= 0) continue;
+    const int first = static_cast<int>(tiles.size()), all_of = ceil_div(counts[e], tile_rows);
+    const bool alone = (all_of - owned(e)) % together != 0 || together == 1;
+    for (int t = owned(e); t < all_of; ++t)
+      (any_last && alone && counts[e] - t * tile_rows <= kShortRows ? last : tiles)
+          .push_back(tile(e, t));
+    for (std::size_t i = static_cast<std::size_t>(first); i < tiles.size(); ++i)
+      tiles[i].group_first = first, tiles[i].group_count = static_cast<int>(tiles.size()) - first;
+  }
+  for (const Tile& t : last) {
+    tiles.push_back(t);
+    tiles.back().group_first = static_cast<int>(tiles.size()) - 1, tiles.back().group_count = 1;
   }
   return tiles;
 }

@@ -36,9 +36,10 @@ GroupedRows group_slots(std::span<const int> counts, int slots, std::span<const 
 // undefined on the device.
 std::vector<Row> head_rows(const GroupedRows& grouped);
 
-// The list of tiles (Tile in state.h says which), expert after expert.  phased: of topology F3.
+// The list of tiles (Tile in state.h says which), expert after expert.  together: as in
+// PrepareArgs.
 std::vector<Tile> listed_tiles(std::span<const int> counts, std::span<const int> row_base,
-                               int rows_of_tile, int owned_experts, bool phased);
+                               const Grid& grid, int owned_experts, int together);
 
 // The state after `prepare` chose `choice`, counters aside.
 LayerState prepared_state(int choice, int tiles, int rows);

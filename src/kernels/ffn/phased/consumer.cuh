@@ -26,8 +26,11 @@ struct PhasedConsumer {
   const int group = uniform(threadIdx.x / 128 - 1);
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   RingCursor unit{E::kStages}, item{kFfnItemSlots};
-  int unpublished = -1;       // tile
-  bool staged_beside = true;  // the last tile whose rows stood in `staging`
+  int unpublished = -1;  // tile
+  u32 written = 0;       // phase
+  // Whose rows stood in `staging` last, and where: each warp's own (of an up item, of a down item
+  // whose warpgroups stand above or beside each other), or rows that two warps wrote.
+  enum class Staged { kUp, kTogether, kDownAbove, kDownBeside } staged = Staged::kTogether;
 
   // First row of the tile that this warpgroup has; this thread has my_row and my_row + 8.
   template <Share kShare>
@@ -45,33 +48,16 @@ struct PhasedConsumer {
     return down ? group * 128 + i * 64 : i * 128 + group * 64;
   }
 
-  // Those who have rows of `staging` together: a warpgroup, or both.
-  template <Share kShare>
   __device__ __forceinline__ void meet() const {
-    if constexpr (kShare == Share::kAbove)
-      named_barrier(kOneWarpgroup + group, 128);
-    else
-      named_barrier(kAllConsumers, 128 * kFfnConsumers);
+    named_barrier(kAllConsumers, 128 * kFfnConsumers);
   }
   // Before rows are put into `staging`: nobody reads the last ones any more.
-  template <Share kShare>
-  __device__ __forceinline__ void enter_staging() {
-    if (staged_beside)
-      meet<Share::kBeside>();
+  __device__ __forceinline__ void enter_staging(Staged to) {
+    if (staged != to || to == Staged::kTogether)
+      meet();
     else
-      meet<kShare>();
-    staged_beside = kShare == Share::kBeside;
-  }
-  // Of the tile's rows in `staging`, those that this warp copies out: from `first`, every
-  // `step`-th.
-  struct Turns {
-    int first, step, end;
-  };
-  template <Share kShare>
-  __device__ __forceinline__ Turns turns(const PhasedItem& it) const {
-    if constexpr (kShare == Share::kAbove)
-      return {group * 64 + warp, 4, min(it.rows, group * 64 + 64)};
-    return {group * 4 + warp, 8, it.rows};
+      __syncwarp();
+    staged = to;
   }
 
   // Of a cluster both blocks' producers wait, because one's weights land in both.
@@ -144,7 +130,6 @@ struct PhasedConsumer {
         promote<kShare>(sum1, part, __fmul_rn(w1, row0), __fmul_rn(w1, row1));
       }
       unit.next();
-      publish();
     }
   }
 
@@ -173,11 +158,11 @@ struct PhasedConsumer {
         shared_max[group * 64 + row] = amax0;
         shared_max[group * 64 + row + 8] = amax1;
       }
-      enter_staging<kShare>();
+      enter_staging(Staged::kTogether);
       amax0 = fmaxf(amax0, shared_max[(1 - group) * 64 + row]);
       amax1 = fmaxf(amax1, shared_max[(1 - group) * 64 + row + 8]);
     } else {
-      enter_staging<kShare>();
+      enter_staging(Staged::kUp);
     }
     const float step0 = group_scale(amax0), step1 = group_scale(amax1);
     const float inverse0 = reciprocal(step0), inverse1 = reciprocal(step1);
@@ -199,34 +184,36 @@ struct PhasedConsumer {
       if (row + 8 < it.rows)
         scales[static_cast<long long>(row + 8) * h_blocks] = __fmul_rn(step1, rows[row + 8].gate);
     }
-    meet<kShare>();
-    // Four rows at once: eight lanes have a row's 128 bytes.
-    const Turns mine = turns<kShare>(it);
+    // Each warp its own rows, or of those that two warps wrote an eighth; four at once, because
+    // eight lanes have a row's 128 bytes.
+    constexpr int kRows = kShare == Share::kAbove ? 16 : 8;
+    if constexpr (kShare == Share::kAbove)
+      __syncwarp();
+    else
+      meet();
     unsigned char* middle = a.middle_q + static_cast<long long>(it.row0) * a.intermediate +
                             it.column * kScaleGroup + lane % 8 * 16;
-    for (int r = mine.first + lane / 8 * mine.step; r < mine.end; r += 4 * mine.step)
-      *reinterpret_cast<uint4*>(middle + static_cast<long long>(r) * a.intermediate) =
-          *reinterpret_cast<const uint4*>(s.base + E::layout.staging + r * kPhasedMiddlePitch +
-                                          lane % 8 * 16);
-    meet<kShare>();  // before publish()
-  }
-  // One of the two arrivals of an up item, after everything that this thread saw written.  That is
-  // waited for, so the arrival is put off until the next item's first unit is through; unless the
-  // next is a down item, which may need it, or has no rows: the cluster's other block may have one.
-  __device__ __forceinline__ void publish() {
-    if (unpublished >= 0 && threadIdx.x % 128 == 0) add_release(a.ready + unpublished, 1);
-    unpublished = -1;
+    const int first = (group * 4 + warp) * kRows + lane / 8;
+#pragma unroll
+    for (int r = first; r < first + kRows; r += 4)
+      if (r < it.rows)
+        *reinterpret_cast<uint4*>(middle + static_cast<long long>(r) * a.intermediate) =
+            *reinterpret_cast<const uint4*>(s.base + E::layout.staging + r * kPhasedMiddlePitch +
+                                            lane % 8 * 16);
+    __syncwarp();
+    if (lane == 0) mbarrier_arrive(s.written());
   }
 
-  // 256 columns of the tile's rows as bf16: into the rows' slots, or added into the output.
+  // 256 columns of the tile's rows as bf16: into the rows' slots, or added into the output.  Each
+  // warp its own rows, whole or half of their columns, so nobody waits for another.
   template <Share kShare>
   __device__ __forceinline__ void finish_down(const PhasedItem& it, const Row* rows,
                                               const Sums<kShare>& sum0, const Sums<kShare>& sum1) {
-    enter_staging<kShare>();
-    const u32 to =
-        s.ring + E::layout.staging +
-        (first_row<kShare>() + warp * 16 + lane / 8 % 2 * 8 + lane % 8) * kFfnStagingPitch +
-        lane / 16 * 16;
+    constexpr bool kBeside = kShare == Share::kBeside;
+    enter_staging(kBeside ? Staged::kDownBeside : Staged::kDownAbove);
+    const int first = first_row<kShare>() + warp * 16;
+    const u32 to = s.ring + E::layout.staging +
+                   (first + lane / 8 % 2 * 8 + lane % 8) * kFfnStagingPitch + lane / 16 * 16;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const Sums<kShare>& sum = i ? sum1 : sum0;
@@ -237,20 +224,23 @@ struct PhasedConsumer {
             pack_bf16(sum[4 * j + 2], sum[4 * j + 3]), pack_bf16(sum[4 * j + 4], sum[4 * j + 5]),
             pack_bf16(sum[4 * j + 6], sum[4 * j + 7]));
     }
-    meet<kShare>();
-    const Turns mine = turns<kShare>(it);
-    const int column = it.column * kFfnUnitCols + lane * 8;
+    __syncwarp();
+    // A row at once, or of two rows this warpgroup's half.
+    const int of_half = kBeside ? lane % 16 + group * 16 : lane;
+    const int column = it.column * kFfnUnitCols + of_half * 8;
     if (column >= a.hidden) return;
-    const char* from = s.base + E::layout.staging + lane * 16;
+    constexpr int kStep = kBeside ? 2 : 1;
+    const int begin = first + (kBeside ? lane / 16 : 0), end = min(it.rows, first + 16);
+    const char* from = s.base + E::layout.staging + of_half * 16;
     if (a.slots) {
       unsigned short* slot = a.slots + static_cast<long long>(it.row0) * a.hidden + column;
 #pragma unroll 4
-      for (int r = mine.first; r < mine.end; r += mine.step)
+      for (int r = begin; r < end; r += kStep)
         *reinterpret_cast<uint4*>(slot + static_cast<long long>(r) * a.hidden) =
             *reinterpret_cast<const uint4*>(from + r * kFfnStagingPitch);
     } else {
 #pragma unroll 4
-      for (int r = mine.first; r < mine.end; r += mine.step)
+      for (int r = begin; r < end; r += kStep)
         add_bf16_8(a.output + static_cast<long long>(rows[r].token) * a.hidden + column,
                    *reinterpret_cast<const uint4*>(from + r * kFfnStagingPitch));
     }
@@ -275,7 +265,13 @@ struct PhasedConsumer {
     for (;; item.next()) {
       mbarrier_wait(s.item_full(item.slot), item.phase);
       const PhasedItem it = *E::head(s, item.slot);
-      if (it.down || it.rows <= 0) publish();
+      if (unpublished >= 0) {
+        if (!publishes_meanwhile(it)) {  // at once: the next item may wait for it
+          mbarrier_wait(s.written(), written);
+          if (threadIdx.x == 128) add_release(a.ready + unpublished, 1);
+        }
+        written ^= 1, unpublished = -1;
+      }
       if (it.rows == kNoMoreItems) break;
       if (it.rows ==
           0) {  // units without a tile: what was asked for in vain, a cluster's odd place

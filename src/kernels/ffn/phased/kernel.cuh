@@ -6,7 +6,7 @@
 // rows go to slots, which `combine` sums in a fixed order.  For loads of many rows an expert, where
 // F1's additions (one a slice of h) would take longer than the products.
 //
-// A counter a row tile says how many warpgroups have written their part of its middle rows; whoever
+// A counter a row tile says how many of its up items have written their middle rows; whoever
 // gathers rows of a down item waits for all of them.  Items are claimed in order, all up items
 // before all down items, so what is waited for is being worked on: nobody waits in a circle.
 // Weights wait for nothing: a down item's are on their way while its rows are still computed, and
@@ -24,24 +24,6 @@
 
 namespace ramp {
 
-// The first entry of the menu with the same code as entry i.
-template <auto& kMenu>
-constexpr int phased_code(int i) {
-  for (int first = 0; first < i; ++first)
-    if (kMenu[first].rows == kMenu[i].rows && kMenu[first].stages == kMenu[i].stages) return first;
-  return i;
-}
-
-// Runs f on the code of entry `choice` of kMenu.
-template <auto& kMenu, int kEntries, class F>
-__device__ __forceinline__ void with_phased_entry(int choice, const F& f) {
-  int code = 0;
-  with_index<kEntries>(choice, [&]<int kIndex>() { code = phased_code<kMenu>(kIndex); });
-  with_index<kEntries>(code, [&]<int kIndex>() {
-    if constexpr (phased_code<kMenu>(kIndex) == kIndex)
-      f.template operator()<PhasedEntry<kMenu[kIndex]>>();
-  });
-}
 template <auto& kMenu, int kEntries>
 __device__ __forceinline__ PhasedClaims phased_claims(int choice) {
   PhasedClaims claims;
@@ -59,7 +41,8 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
   if (!a.slots) launch_dependents();
   const PhasedMaps maps{w13, w2, rows, middle};
 
-  constexpr int kSplit = kMenu[0].split;
+  using Code = PhasedCode<menu_start(kMenu, kEntries)>;
+  constexpr int kSplit = Code::kSplit;
   PhasedShared s(dynamic_shared, kSplit);
   const PhasedStart start = phased_start(a);
   if (threadIdx.x == 0) {
@@ -73,6 +56,7 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
       mbarrier_init(s.item_empty(i), kFfnGatherThreads / 32 + kConsumerWarps);
       mbarrier_init(s.rows_full(i), kFfnGatherThreads / 32);
     }
+    mbarrier_init(s.written(), kConsumerWarps);
     for (int i = 0; i < kPhasedClaimSlots; ++i) mbarrier_init(s.claim(i), 1);
     fence_mbarrier_init();
     phased_prefill(s, a, maps, start, 0, kFfnAtOnce);
@@ -83,24 +67,21 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
     cluster_sync();  // nobody sends to a block whose barriers don't stand yet
 
   if (threadIdx.x < 128) {
-    give_registers<kPhasedProducerRegisters>();
+    give_registers<kFfnProducerRegisters>();
     if (threadIdx.x == 0) phased_prefill(s, a, maps, start, kFfnAtOnce, kFfnMaxStages);
     __syncwarp();
     wait_for_dependencies();
     if (threadIdx.x == 32) *s.known() = 1;
     if (a.slots) launch_dependents();  // `combine` relies on `prepare` being complete
-    const int choice = load_cg(&a.state->choice);
-    with_phased_entry<kMenu, kEntries>(choice, [&]<class E>() {
-      if (threadIdx.x == 0)
-        phased_schedule<E>(s, a, maps, start, phased_claims<kMenu, kEntries>(choice));
-      else if (threadIdx.x >= 32)
-        phased_gather<E>(s, a, maps);
-    });
+    if (threadIdx.x == 0)
+      phased_schedule<Code>(s, a, maps, start,
+                            phased_claims<kMenu, kEntries>(load_cg(&a.state->choice)));
+    else if (threadIdx.x >= 32)
+      phased_gather<Code>(s, a, maps);
   } else {
-    take_registers<kPhasedConsumerRegisters>();
+    take_registers<kFfnConsumerRegisters>();
     wait_for_dependencies();
-    const int choice = load_cg(&a.state->choice);
-    with_phased_entry<kMenu, kEntries>(choice, [&]<class E>() { PhasedConsumer<E>{s, a}.run(); });
+    PhasedConsumer<Code>{s, a}.run();
   }
   if constexpr (kSplit > 1) {  // nor leaves while the other may still arrive here
     __syncwarp();

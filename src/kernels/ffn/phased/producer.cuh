@@ -7,30 +7,6 @@
 
 namespace ramp {
 
-// What a block asks for before the routing is known.
-struct PhasedStart {
-  int down, expert, column;
-  int first;
-  int units;  // 0: nothing
-};
-
-// Block b's first item is the b-th; the list begins with the first tiles of the experts that are
-// owned, so this is that item if they have rows, and of the down items if no expert has a second
-// tile as well.
-__device__ __forceinline__ PhasedStart phased_start(const FfnArgs& a) {
-  const int up_columns = a.intermediate / kScaleGroup, parts = a.down_parts.of(a.owned_experts),
-            down_columns = ceil_div(a.hidden, kFfnUnitCols) * parts;
-  int index = blockIdx.x;
-  if (index < a.owned_experts * up_columns)
-    return {0, index / up_columns, index % up_columns, 0, min(a.prefill, a.hidden / kScaleGroup)};
-  index -= a.owned_experts * up_columns;
-  const int units = a.intermediate / kScaleGroup / parts, column = index % down_columns;
-  if (index < a.owned_experts * down_columns)
-    return {1, index / down_columns, column / parts, column % parts * units,
-            min(a.prefill_down, units)};
-  return {0, 0, 0, 0, 0};
-}
-
 // Unit k of an item's weights.
 __device__ __forceinline__ void phased_load(const PhasedShared& s, const PhasedMaps& maps, int slot,
                                             int down, int expert, int column, int k, u64 policy) {
@@ -64,6 +40,65 @@ __device__ __forceinline__ void phased_load_halves(const PhasedShared& s, const 
   }
 }
 
+// Where an item stands in the list: in which of its three parts, each of which is some of the tiles
+// times some columns.
+struct PhasedPlace {
+  int down, parts;  // that h is cut into
+  int begin, end;   // tiles
+  int columns;      // for each of them
+  int index;        // of the item, from the part's first; negative: there is none
+};
+
+// The list of items: those of the up projection first, so that a block which waits for another's
+// result waits for an item that somebody works on already; then those of the down projection, the
+// last tiles' cut into parts of h (down_parts.h): their columns stand in the list `parts` times,
+// one part after the other.  In a cluster every tile has an even number of columns, so that its
+// blocks take two items of the same expert.
+template <int kSplit>
+struct PhasedList {
+  int tiles, up_columns, down_columns;
+  DownCut cut;
+
+  __device__ __forceinline__ PhasedList(const FfnArgs& a, int of)
+      : tiles(of),
+        up_columns(a.intermediate / kScaleGroup),
+        down_columns(ceil_div(a.hidden, kFfnUnitCols)),
+        cut(a.down_parts.of(of)) {}
+
+  __device__ __forceinline__ static int places(int columns) { return round_up(columns, kSplit); }
+  __device__ __forceinline__ PhasedPlace place(int index) const {
+    const int ups = tiles * places(up_columns), wholes = cut.tile * places(down_columns);
+    if (index < ups) return {0, 1, 0, tiles, up_columns, index};
+    index -= ups;
+    if (index < wholes) return {1, 1, 0, cut.tile, down_columns, index};
+    index -= wholes;
+    const int columns = down_columns * cut.parts;
+    if (index >= (tiles - cut.tile) * places(columns)) index = -1;
+    return {1, cut.parts, cut.tile, tiles, columns, index};
+  }
+  __device__ __forceinline__ static int units(const FfnArgs& a, const PhasedPlace& p) {
+    return p.down ? a.intermediate / kScaleGroup / p.parts : a.hidden / kScaleGroup;
+  }
+};
+
+// What a block asks for before the routing is known.
+struct PhasedStart {
+  int down, expert, column;
+  int first;
+  int units;  // 0: nothing
+};
+
+// Block b's first item is the b-th; the list begins with the first tiles of the experts that are
+// owned, so this is that item if they have rows, and of the down items if no expert has a second
+// tile as well.
+__device__ __forceinline__ PhasedStart phased_start(const FfnArgs& a) {
+  const PhasedPlace p = PhasedList<1>(a, a.owned_experts).place(blockIdx.x);
+  if (p.index < 0) return {0, 0, 0, 0, 0};
+  const int units = PhasedList<1>::units(a, p), column = p.index % p.columns;
+  return {p.down, p.begin + p.index / p.columns, column / p.parts, column % p.parts * units,
+          min(p.down ? a.prefill_down : a.prefill, units)};
+}
+
 // Units [from, to) of it.
 __device__ __forceinline__ void phased_prefill(const PhasedShared& s, const FfnArgs& a,
                                                const PhasedMaps& maps, const PhasedStart& start,
@@ -74,80 +109,60 @@ __device__ __forceinline__ void phased_prefill(const PhasedShared& s, const FfnA
   });
 }
 
-// The list of items: those of the up projection first, so that a block which waits for another's
-// result waits for an item that somebody works on already.  Where tiles are few, a down item is a
-// part of h: its columns stand in the list `parts` times, one part after the other.
-struct PhasedList {
-  int tiles, parts, up_columns, down_columns;
-
-  __device__ __forceinline__ PhasedList(const FfnArgs& a)
-      : tiles(load_cg(&a.state->tiles)),
-        parts(a.down_parts.of(tiles)),
-        up_columns(a.intermediate / kScaleGroup),
-        down_columns(ceil_div(a.hidden, kFfnUnitCols) * parts) {}
-
-  __device__ __forceinline__ int columns(int down) const {
-    return down ? down_columns : up_columns;
-  }
-  __device__ __forceinline__ int units(const FfnArgs& a, int down) const {
-    return down ? a.intermediate / kScaleGroup / parts : a.hidden / kScaleGroup;
-  }
-  __device__ __forceinline__ PhasedItem item(const FfnArgs& a, int down, int tile, int column,
-                                             int4 words, int weights) const {
-    const int of = down ? parts : 1, units_of = units(a, down);
-    return {down,
-            words.x & 0xffff,
-            column / of,
-            words.x >> 16 & 0xff,
-            words.y,
-            tile,
-            static_cast<short>(weights),
-            static_cast<short>(of),
-            static_cast<short>(column % of * units_of),
-            static_cast<short>(units_of)};
-  }
-};
 __device__ __forceinline__ PhasedItem no_more_items() { return {0, 0, 0, kNoMoreItems}; }
 // Nothing but units to go through.
 __device__ __forceinline__ PhasedItem no_rows(int units) {
   return {0, 0, 0, 0, 0, 0, 0, 1, 0, static_cast<short>(units)};
 }
+__device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, const PhasedPlace& p, int tile,
+                                                  int column, int4 words, int weights) {
+  const int units = PhasedList<1>::units(a, p);
+  return {p.down,
+          words.x & 0xffff,
+          column / p.parts,
+          words.x >> 16 & 0xff,
+          words.y,
+          tile,
+          static_cast<short>(weights),
+          static_cast<short>(p.parts),
+          static_cast<short>(column % p.parts * units),
+          static_cast<short>(units)};
+}
 
-__device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, const PhasedList& list,
+__device__ __forceinline__ PhasedItem single_item(const FfnArgs& a, const PhasedList<1>& list,
                                                   int index, int grouped) {
-  const int up_items = list.tiles * list.up_columns;
-  if (index >= up_items + list.tiles * list.down_columns) return no_more_items();
-  const int down = index >= up_items;
-  const ListedItem it = listed_item(a, index - (down ? up_items : 0), list.columns(down), grouped);
-  return list.item(a, down, it.tile, it.column, it.words,
-                   it.words.x & kTileShares ? kWeightsAgain : 0);
+  const PhasedPlace p = list.place(index);
+  if (p.index < 0) return no_more_items();
+  const ListedItem it = listed_item(a, p.index, p.columns, grouped, p.begin, p.end);
+  return phased_item(a, p, it.tile, it.column, it.words,
+                     it.words.x & kTileShares ? kWeightsAgain : 0);
 }
 
 // The same in a cluster, whose blocks take items 2n and 2n + 1: two row tiles of an expert times
 // the same columns, column after column; and of the last of an odd number of tiles two neighbouring
-// columns.  So that every expert begins with an even index, the columns are rounded up to an even
-// number; the block that gets one too many goes through its units without rows, because the
-// cluster's rings move together.
-__device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, const PhasedList& list,
+// columns.  Of an odd number of columns the block that gets one too many goes through its units
+// without rows, because the cluster's rings move together.
+__device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, const PhasedList<2>& list,
                                                   int index) {
-  const int up_items = list.tiles * round_up(list.up_columns, 2);
-  if (index >= up_items + list.tiles * round_up(list.down_columns, 2)) return no_more_items();
-  const int down = index >= up_items, columns = list.columns(down), places = round_up(columns, 2);
-  index -= down ? up_items : 0;
+  const PhasedPlace p = list.place(index);
+  if (p.index < 0) return no_more_items();
   const auto words = [&](int tile) {
     return load_cg(reinterpret_cast<const int4*>(a.tile + tile));
   };
-  const int4 t = words(index / places);
-  const int at = index - t.z * places, paired = t.w & ~1;  // within the expert's items; tiles
-  int tile = t.z + t.w - 1, column = at - paired * places, weights = t.w > 1 ? kWeightsAgain : 0;
+  const int places = PhasedList<2>::places(p.columns);
+  const TileGroup group(words(p.begin + p.index / places), p.begin, p.end);
+  const int at = p.index - (group.first - p.begin) * places;  // within the group's items
+  const int paired = group.count & ~1;                        // tiles
+  int tile = group.first + group.count - 1, column = at - paired * places,
+      weights = group.count > 1 ? kWeightsAgain : 0;
   if (column < 0) {
-    tile = t.z + at % paired, column = at / paired;
-    weights = kWeightsHalf | (t.w > 2 ? kWeightsAgain : 0);
-    if (column >= columns) return no_rows(1);  // neither block has anything
-  } else if (column >= columns) {
-    return no_rows(list.units(a, down));
+    tile = group.first + at % paired, column = at / paired;
+    weights = kWeightsHalf | (group.count > 2 ? kWeightsAgain : 0);
+    if (column >= p.columns) return no_rows(1);  // neither block has anything
+  } else if (column >= p.columns) {
+    return no_rows(PhasedList<2>::units(a, p));
   }
-  return list.item(a, down, tile, column, words(tile), weights);
+  return phased_item(a, p, tile, column, words(tile), weights);
 }
 
 // By one thread.
@@ -155,7 +170,7 @@ template <class E>
 __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const FfnArgs& a,
                                                 const PhasedMaps& maps, const PhasedStart& start,
                                                 const PhasedClaims& claims) {
-  const PhasedList list(a);
+  const PhasedList<E::kSplit> list(a, load_cg(&a.state->tiles));
   // Weights that one row tile reads leave the L2 first; those that several read stay for them.
   const u64 once = policy_evict_first(), again = policy_evict_normal();
   RingCursor unit{E::kStages}, item{kFfnItemSlots};
@@ -176,7 +191,7 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
   };
   const auto next_item = [&] {
     if constexpr (E::kSplit == 1) {
-      return phased_item(a, list, next, claims.grouped);
+      return single_item(a, list, next, claims.grouped);
     } else {
       return paired_item(a, list, mail.receive(s) * E::kSplit + static_cast<int>(s.rank));
     }
@@ -239,6 +254,8 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
   const int scale = thread - (kFfnGatherThreads - 2);  // of the weights, or negative
   RingCursor unit{E::kStages}, item{kFfnItemSlots};
   unit.phase = 1;
+  int unpublished = -1;  // tile
+  u32 written = 0;       // phase
 
 #pragma unroll 1
   for (;; item.next()) {
@@ -249,7 +266,7 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
     for (int r = thread; r < it.rows; r += kFfnGatherThreads)
       *reinterpret_cast<int2*>(rows + r) =
           load_cg(reinterpret_cast<const int2*>(a.rows + it.row0 + r));
-    const int all_up = kFfnConsumers * h_blocks;  // arrivals of the tile's up items
+    const int all_up = h_blocks;  // of the tile's items
     if (it.down && thread == 0) {
       wait_at_least(a.ready + it.tile, all_up);
       fence_proxy_async_global();
@@ -276,10 +293,19 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
                    weight_block) *
                       blocks
             : nullptr;
+    // When this thread publishes the item before, which the consumers have left when its ring is
+    // filled once more.  To be sure that the whole GPU sees what was written takes long, and an SM
+    // is sure of one thing at a time (0.7 us each): consumers that wait for it hold up the tensor
+    // cores.
+    const int publish_at =
+        thread == kFfnGatherThreads - 32 && unpublished >= 0 && publishes_meanwhile(it)
+            ? min(E::kStages, it.units - 1)
+            : -1;
     const auto each_unit = [&](const auto& bring_rows) {
 #pragma unroll 1
       for (int k = it.first; k < it.first + it.units; ++k, unit.next()) {
         mbarrier_wait(s.empty(unit.slot), unit.phase);
+        if (k == publish_at) mbarrier_wait(s.written(), written);
         bring_rows(k, E::tokens(s, unit.slot));
 #pragma unroll
         for (int i = 0; i < kScales; ++i) {
@@ -291,6 +317,7 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
         if (weight_scale)
           copy_async_4(s.ring + E::weight_scales_at(unit.slot) + scale * 4, weight_scale + k);
         copy_async_arrive(s.full(unit.slot));
+        if (k == publish_at) add_release(a.ready + unpublished, 1);
       }
     };
     if (together) {
@@ -318,6 +345,8 @@ __device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnAr
     if (it.down && thread == 0 &&
         atomicAdd(a.ready + it.tile, 1) == all_up + ceil_div(a.hidden, kFfnUnitCols) * it.parts - 1)
       a.ready[it.tile] = 0;
+    if (unpublished >= 0) written ^= 1;
+    unpublished = it.rows > 0 && !it.down ? it.tile : -1;
     __syncwarp();
     if (thread % 32 == 0) mbarrier_arrive(s.item_empty(item.slot));
   }

@@ -21,6 +21,12 @@ struct PhasedItem {
   short units;    // and how many
 };
 static_assert(sizeof(PhasedItem) <= kPhasedHeadBytes);
+// Whether the item before, if it is an up item, is published while this one is worked on.  Not
+// before a down item, which may wait for it, nor before one of no rows: the cluster's other block
+// may have one.
+__device__ __forceinline__ bool publishes_meanwhile(const PhasedItem& it) {
+  return !it.down && it.rows > 0;
+}
 // Other items read the same weights; the cluster's two blocks read the same now, and each brings
 // half of a unit for both.
 enum PhasedWeights { kWeightsAgain = 1, kWeightsHalf = 2 };
@@ -30,7 +36,7 @@ struct PhasedMaps {
   const TensorMap *rows, *middle;  // of grouped rows and of those between the projections
 };
 
-// Barriers: full, empty, item_full, item_empty, rows_full, claim.
+// Barriers: full, empty, item_full, item_empty, rows_full, written, claim.
 struct PhasedShared : BlockShared {
   using BlockShared::BlockShared;
 
@@ -39,14 +45,15 @@ struct PhasedShared : BlockShared {
   __device__ u32 item_full(int i) const { return empty(kFfnMaxStages + i); }
   __device__ u32 item_empty(int i) const { return item_full(kFfnItemSlots + i); }
   __device__ u32 rows_full(int i) const { return item_empty(kFfnItemSlots + i); }
-  __device__ u32 claim(int i) const { return rows_full(kFfnItemSlots + i); }
+  __device__ u32 written() const { return rows_full(kFfnItemSlots); }
+  __device__ u32 claim(int i) const { return written() + 8 + i * 8; }
   __device__ u32 claimed(int i) const {  // the claims themselves, an int each
     return claim(kPhasedClaimSlots) + i * 4;
   }
   // Whether the routing is known: the weights' first copies keep their pace until then.
   __device__ volatile int* known() const { return word(claimed(kPhasedClaimSlots)); }
 };
-static_assert((2 * kFfnMaxStages + 3 * kFfnItemSlots + kPhasedClaimSlots) * 8 +
+static_assert((2 * kFfnMaxStages + 3 * kFfnItemSlots + 1 + kPhasedClaimSlots) * 8 +
                   (kPhasedClaimSlots + 1) * 4 <=
               kFfnBarrierBytes);
 
@@ -56,11 +63,12 @@ struct PhasedClaims {
   int dynamic, grouped;
 };
 
-// What an entry is compiled for: rows and ring.
-template <FfnConfig kConfig>
-struct PhasedEntry {
-  static constexpr PhasedLayout layout = phased_layout(kConfig);
-  static constexpr int kRows = kConfig.rows, kSplit = kConfig.split, kStages = kConfig.stages;
+// What a menu is compiled for: the tallest tile and a ring that every entry has, so that all its
+// entries share one code.  They differ in the list of tiles and in how they claim.
+template <MenuStart kStart>
+struct PhasedCode {
+  static constexpr int kRows = kStart.rows, kSplit = kStart.any.split, kStages = kStart.ring;
+  static constexpr PhasedLayout layout = phased_layout(kRows, kStages);
 
   __device__ static PhasedItem* head(const PhasedShared& s, int i) {
     return reinterpret_cast<PhasedItem*>(s.base + layout.items + i * layout.item_bytes);
