@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures on this machine's GPU what data/h200 holds, in twenty minutes or so, one file a step:
+# Measures on this machine's GPU what data/h200 holds, in half an hour or so, one file a step:
 #
 #   tools/measure.sh OUT [STEP ...]      default: all, which are check soak layer ordered polymorphic select campaigns large layouts tensor sanitizers
 #   tools/measure.sh --print [STEP ...]  the commands alone
@@ -81,22 +81,22 @@ for step in "${steps[@]}"; do
       ;;
     select) run 30 "$ramp" bench select olmoe --layout ep8 --json "$out/select.json" ;;
     campaigns)
-      run 90 "$ramp" tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace --minutes 0.5 \
+      run 90 "$ramp" tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace --minutes 0.7 \
         --measurements "$out/dsv2-lite-ep8.rmeas" -o "$out/dsv2-lite-ep8.plan.json"
       for m in olmoe qwen3-30b qwen35-35b; do
-        run 90 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes 0.55 --measurements "$out/$m-ep8.rmeas" \
+        run 90 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes 0.75 --measurements "$out/$m-ep8.rmeas" \
           -o "$out/$m-ep8.plan.json"
       done
       ;;
     large)  # layers whose loads take longer: fewer passes, two samples a cell
-      for x in deepseek-v3:ep8:40:30:1.15 deepseek-v3:ep32:16:12:0.6 {phi35,mixtral,qwen2-57b}:ep8:60:40:0.6; do
+      for x in deepseek-v3:ep8:40:30:1.5 deepseek-v3:ep32:16:12:0.9 {phi35,mixtral,qwen2-57b}:ep8:60:40:0.9; do
         few_passes 150 $x
       done
       ;;
     layouts)  # the paper's others; the more GPUs, the more loads has a pass
       for x in {qwen3-30b,olmoe,phi35,qwen2-57b,qwen35-35b}:ep16:24:16 {qwen3-30b,qwen35-35b,olmoe}:ep32:16:12 \
         {mixtral,olmoe,phi35,qwen35-35b}:ep4:40:24; do
-        few_passes 60 $x:0.4
+        few_passes 90 $x:0.6
       done
       ;;
     tensor)
