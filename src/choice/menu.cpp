@@ -232,6 +232,9 @@ double gain(const Search& all, const Cost& one, const Cost& two) {
   return 1 - std::exp((two.value - one.value) / static_cast<double>(all.passes.size()));
 }
 
+// An entry that brings no code of its own need bring less: what Eq. 3 costs once more.
+constexpr double kWithoutCode = 0.2;
+
 Grown grow(const Search& search, const TimeTable& us, const std::vector<int>& members,
            const MenuOptions& options) {
   Grown grown;
@@ -243,8 +246,9 @@ Grown grow(const Search& search, const TimeTable& us, const std::vector<int>& me
     for (int c : members)
       if (const Cost with = search.cost(best, us[c]); with < lowest) pick = c, lowest = with;
     if (pick < 0) break;
-    if (!grown.menu.candidates.empty() && gain(search, grown.cost, lowest) < options.least_gain)
-      break;
+    const double least =
+        options.least_gain * (search.lesson.candidates[pick].shares_code ? kWithoutCode : 1);
+    if (!grown.menu.candidates.empty() && gain(search, grown.cost, lowest) < least) break;
     for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], us[pick][l]);
     grown.cost = lowest;
     grown.menu.candidates.push_back(pick);
@@ -286,7 +290,7 @@ Grown best_class(const Search& search, const MenuOptions& options) {
   return best;
 }
 
-constexpr double kWorthAnotherMenu = 0.01;
+constexpr double kWorthAnotherMenu = 0.0025;
 
 // The largest size of the lower of two menus whose passes end and begin at these sizes.  Sizes in a
 // wide gap between them go to the nearer menu.

@@ -24,7 +24,7 @@ struct MenuOptions {
   std::string occupancy;  // empty: every class is tried and the best kept
   // A campaign samples passes evenly over sizes, not as often as serving sees them.
   MenuObjective objective = MenuObjective::kRelative;
-  int menus = 4;  // by pass size, at most (menus_by_size)
+  int menus = 6;  // by pass size, at most (menus_by_size)
   // What a further entry must bring, as a share of the objective: each makes the kernel's code
   // longer, and an entry whose code lies far back starts late (docs/kernels.md).  0: anything.
   double least_gain = 0.005;
@@ -64,6 +64,6 @@ std::vector<std::vector<CandidateFit>> fits_of_menus(const Lesson& lesson,
                                                      const std::vector<CandidateFit>& whole,
                                                      const std::vector<SizedMenu>& menus);
 inline constexpr int kLeastPasses = 5;
-inline constexpr int kMostMenus = 4;
+inline constexpr int kMostMenus = 6;
 
 }  // namespace ramp

@@ -29,8 +29,13 @@ std::optional<FfnConfig> config_of(const Candidate& candidate) {
 }
 
 // What ramp's own configurations lose in a kernel of several: weights asked for ahead, in us of the
-// memory's rate, and cold code, as measured (docs/kernels.md).
-constexpr float kCompanyUs = 0.3f, kCompanyUsPhased = 1.0f;
+// memory's rate, and, as measured (docs/kernels.md), cold code; in F3, whose entries share the
+// tallest one's code, nothing but what the lower ones miss of their deeper ring.
+float company_us(const FfnConfig& c) {
+  if (c.topology != kF3) return 0.3f;
+  if (c.rows == 128) return 0;
+  return c.split > 1 ? 3.5f : 1.5f;
+}
 
 void say_company(MeasuredSpace& space) {
   const GpuSpec& gpu = gpu_like(space.provenance.gpu);
@@ -40,7 +45,8 @@ void say_company(MeasuredSpace& space) {
     if (!config) continue;
     const int units = default_prefill(1, deepest_prefill({&*config, 1}, space.shape.hidden));
     c.ahead_us = static_cast<float>(units * us_a_unit);
-    c.company_us = config->topology == kF3 ? kCompanyUsPhased : kCompanyUs;
+    c.company_us = company_us(*config);
+    c.shares_code = config->topology == kF3;
   }
 }
 
