@@ -25,7 +25,6 @@ struct Candidate {
                          // for as much as the least of its entries would, because it is not known
                          // either which of them runs
   float company_us = 0;  // us that it takes longer where it is one of several
-  bool shares_code = false;  // with all of its occupancy class: one more makes no kernel longer
 };
 // Where no larger share of a GPU's experts has a token, little or nothing is asked for ahead.
 inline constexpr double kAheadShare = 0.3;

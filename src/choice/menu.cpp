@@ -232,9 +232,6 @@ double gain(const Search& all, const Cost& one, const Cost& two) {
   return 1 - std::exp((two.value - one.value) / static_cast<double>(all.passes.size()));
 }
 
-// An entry that brings no code of its own need bring less: what Eq. 3 costs once more.
-constexpr double kWithoutCode = 0.2;
-
 Grown grow(const Search& search, const TimeTable& us, const std::vector<int>& members,
            const MenuOptions& options) {
   Grown grown;
@@ -246,9 +243,8 @@ Grown grow(const Search& search, const TimeTable& us, const std::vector<int>& me
     for (int c : members)
       if (const Cost with = search.cost(best, us[c]); with < lowest) pick = c, lowest = with;
     if (pick < 0) break;
-    const double least =
-        options.least_gain * (search.lesson.candidates[pick].shares_code ? kWithoutCode : 1);
-    if (!grown.menu.candidates.empty() && gain(search, grown.cost, lowest) < least) break;
+    if (!grown.menu.candidates.empty() && gain(search, grown.cost, lowest) < options.least_gain)
+      break;
     for (size_t l = 0; l < best.size(); ++l) best[l] = std::min(best[l], us[pick][l]);
     grown.cost = lowest;
     grown.menu.candidates.push_back(pick);

@@ -46,7 +46,6 @@ void say_company(MeasuredSpace& space) {
     const int units = default_prefill(1, deepest_prefill({&*config, 1}, space.shape.hidden));
     c.ahead_us = static_cast<float>(units * us_a_unit);
     c.company_us = company_us(*config);
-    c.shares_code = config->topology == kF3;
   }
 }
 

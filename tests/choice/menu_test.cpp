@@ -187,7 +187,7 @@ TEST(MenusBySize, PartThePassesWhereTheClassesPart) {
       }));
   for (const MenuObjective objective : {MenuObjective::kTime, MenuObjective::kRelative}) {
     const std::vector<SizedMenu> menus =
-        menus_by_size(lesson, {.entries = 4, .occupancy = "", .objective = objective});
+        menus_by_size(lesson, {.entries = 4, .objective = objective, .menus = 2});
     ASSERT_EQ(menus.size(), 2u);
     EXPECT_EQ(menus[0].menu.occupancy, "two");
     EXPECT_EQ(menus[1].menu.occupancy, "one");
