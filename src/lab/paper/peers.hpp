@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole layers against vLLM's Triton MoE: a side-by-side record of other people's layers (rows of
-// model, layout, tokens, load, and "us" by name, or layer records with "peers"), joined with our own layer records where it does
-// not hold our layer itself.
+// model, layout, tokens, load, and "us" by name, or layer records with "peers"), joined with our
+// own layer records where it does not hold our layer itself.
 #pragma once
 
 #include <string>
