@@ -83,6 +83,8 @@ function(ramp_tests)
       $<TARGET_FILE:ramp_cli>)
     add_test(NAME house.vllm_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/lab/vllm_table_check.py
       ${CMAKE_SOURCE_DIR} $<TARGET_FILE:ramp_cli>)
+    add_test(NAME house.pack_measured COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/lab/pack_measured_check.py
+      ${CMAKE_SOURCE_DIR})
     add_test(NAME house.policies COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/policy_tables.py
       ${CMAKE_SOURCE_DIR} $<TARGET_FILE:ramp_cli>)
     set_tests_properties(house.policies PROPERTIES LABELS slow)  # thirty evaluations
