@@ -60,11 +60,12 @@ def write_rows(file, rows):
 
 def pack(data, out):
     for file in sorted(out.glob("*.rmeas")):
-        to = data / file.name
-        to.unlink(missing_ok=True)
+        new = data / (file.name + ".new")  # what is there stays until this is whole
+        new.unlink(missing_ok=True)
         connection = sqlite3.connect("file:%s?mode=ro" % file, uri=True)
-        connection.execute("VACUUM INTO ?", (str(to),))
+        connection.execute("VACUUM INTO ?", (str(new),))
         connection.close()
+        new.replace(data / file.name)
     for name, rows_name in (("check", "configs"), ("soak", "layers")):
         if (out / (name + ".json")).exists():
             check = json.loads((out / (name + ".json")).read_text())

@@ -10,6 +10,7 @@
 #include "choice/tune.hpp"
 #include "kernels/ffn/program.hpp"
 #include "kernels/ffn/space.hpp"
+#include "kernels/prepare/state.h"
 #include "lab/measurements.hpp"
 #include "lab/simulated_timer.hpp"
 #include "problem/calibration.hpp"
@@ -33,7 +34,7 @@ std::optional<FfnConfig> config_of(const Candidate& candidate) {
 // tallest one's code, nothing but what the lower ones miss of their deeper ring.
 float company_us(const FfnConfig& c) {
   if (c.topology != kF3) return 0.3f;
-  if (c.rows == 128) return 0;
+  if (c.rows > kShortRows) return 0;
   return c.split > 1 ? 3.5f : 1.5f;
 }
 

@@ -264,12 +264,8 @@ std::vector<std::vector<BurstSample>> BurstTimer::measure(
   for (const BurstCell& cell : cells) {
     const FfnConfig& c = kernels[size_of(cell.config)]->menu().front();
     PlacedLoad& load = placed[size_of(cell.load)];
-    const int owned =
-        ffn_owned_experts(c, shape_.intermediate, context_.info().sms, shape_.experts);
     if (load.tiles.count(tiles_key(c))) continue;
-    const Grid grid = ffn_grid(c, shape_.hidden, shape_.intermediate, context_.info().sms);
-    std::vector<Tile> tiles = listed_tiles(load.grouped.counts, load.grouped.row_base, grid, owned,
-                                           ffn_tiles_together(c));
+    std::vector<Tile> tiles = listed_tiles(load.grouped, c, shape_, context_.info().sms);
     const int number = static_cast<int>(tiles.size());
     tiles.resize(tiles.size() + 1);  // an empty list has an address too
     load.tiles[tiles_key(c)] = {append(arena, tiles), number};

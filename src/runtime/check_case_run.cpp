@@ -71,12 +71,7 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
     }
 
   const FfnConfig& config = o.menu[static_cast<std::size_t>(choice)];
-  const int owned = ffn_owned_experts(config, o.shape.intermediate, layer.kernels().device().sms,
-                                      o.shape.experts);
-  const Grid grid =
-      ffn_grid(config, o.shape.hidden, o.shape.intermediate, layer.kernels().device().sms);
-  const std::vector<Tile> tiles =
-      listed_tiles(want.counts, want.row_base, grid, owned, ffn_tiles_together(config));
+  const std::vector<Tile> tiles = listed_tiles(want, config, o.shape, layer.kernels().device().sms);
   if (state.tiles != static_cast<int>(tiles.size()))
     return fmt::format("the number of tiles: {} where there are {}", state.tiles, tiles.size());
   if (std::memcmp(bytes.data() + w.tiles, tiles.data(), tiles.size() * sizeof(Tile)) != 0)

@@ -194,6 +194,13 @@ TEST(MenusBySize, PartThePassesWhereTheClassesPart) {
     EXPECT_GE(menus[0].up_to, 16);   // 16 pairs a GPU
     EXPECT_LE(menus[0].up_to, 100);  // 100
     EXPECT_EQ(menus[1].up_to, SizedMenu::kAnySize);
+    // As many as there may be: the class changes once all the same.
+    const std::vector<SizedMenu> more =
+        menus_by_size(lesson, {.entries = 4, .objective = objective});
+    int changes = 0;
+    for (std::size_t i = 1; i < more.size(); ++i)
+      changes += more[i].menu.occupancy != more[i - 1].menu.occupancy;
+    EXPECT_EQ(changes, 1);
   }
 }
 

@@ -95,11 +95,13 @@ std::vector<Tile> listed_tiles(std::span<const int> counts, std::span<const int>
     return Tile{static_cast<int>(e) | rows << 16 | shares, row_base[e] + at, 0, 0};
   };
   std::vector<Tile> tiles, last;
+  const auto push_alone = [&](Tile t) {
+    t.group_first = static_cast<int>(tiles.size()), t.group_count = 1;
+    tiles.push_back(t);
+  };
   if (phased)
-    for (std::size_t e = 0; e < counts.size() && static_cast<int>(e) < owned_experts; ++e) {
-      tiles.push_back(tile(e, 0));
-      tiles.back().group_first = static_cast<int>(e), tiles.back().group_count = 1;
-    }
+    for (std::size_t e = 0; e < counts.size() && static_cast<int>(e) < owned_experts; ++e)
+      push_alone(tile(e, 0));
   int all = static_cast<int>(tiles.size());
   const auto owned = [&](std::size_t e) {
     return counts[e] > 0 && static_cast<int>(e) < owned_experts ? 1 : 0;
@@ -117,11 +119,16 @@ std::vector<Tile> listed_tiles(std::span<const int> counts, std::span<const int>
     for (std::size_t i = static_cast<std::size_t>(first); i < tiles.size(); ++i)
       tiles[i].group_first = first, tiles[i].group_count = static_cast<int>(tiles.size()) - first;
   }
-  for (const Tile& t : last) {
-    tiles.push_back(t);
-    tiles.back().group_first = static_cast<int>(tiles.size()) - 1, tiles.back().group_count = 1;
-  }
+  for (const Tile& t : last) push_alone(t);
   return tiles;
+}
+
+std::vector<Tile> listed_tiles(const GroupedRows& grouped, const FfnConfig& config,
+                               const LocalShape& shape, int blocks) {
+  return listed_tiles(grouped.counts, grouped.row_base,
+                      ffn_grid(config, shape.hidden, shape.intermediate, blocks),
+                      ffn_owned_experts(config, shape.intermediate, blocks, shape.experts),
+                      ffn_tiles_together(config));
 }
 
 LayerState prepared_state(int choice, int tiles, int rows) {

@@ -10,6 +10,7 @@
 
 #include "kernels/ffn/config.h"
 #include "kernels/prepare/state.h"
+#include "problem/shape.h"
 
 namespace ramp {
 
@@ -40,6 +41,9 @@ std::vector<Row> head_rows(const GroupedRows& grouped);
 // PrepareArgs.
 std::vector<Tile> listed_tiles(std::span<const int> counts, std::span<const int> row_base,
                                const Grid& grid, int owned_experts, int together);
+// The same where `prepare` lists it for this entry of a layer on so many blocks.
+std::vector<Tile> listed_tiles(const GroupedRows& grouped, const FfnConfig& config,
+                               const LocalShape& shape, int blocks);
 
 // The state after `prepare` chose `choice`, counters aside.
 LayerState prepared_state(int choice, int tiles, int rows);
