@@ -57,6 +57,9 @@ class GpuTimer : public KernelTimer {
       if (phase.col_tiles > kMaxColTiles) {
         timed.status = ConfigStatus::kRefused;
         timed.reason = fmt::format("{} slices of h, more than {}", phase.col_tiles, kMaxColTiles);
+      } else if (const char* why = ffn_shape_refusal(c, shape.hidden, shape.intermediate)) {
+        timed.status = ConfigStatus::kRefused;
+        timed.reason = why;
       }
       configs_[timed.candidate.label] = {c, timed};
       all.push_back(timed);

@@ -19,6 +19,12 @@ constexpr int kScaleGroup =
     128;  // columns of one activation scale; rows and columns of one weight scale
 constexpr float kE4m3Max = 448.0f;
 
+// Scales of rows that stand together can stand column by column, [columns / 128,
+// column_pitch(rows)]: those of a tile's rows are then one copy of whole fours (16 bytes), where
+// row by row each is a sector of its own.
+constexpr int kScalesTogether = 4;
+RAMP_HD constexpr int column_pitch(int rows) { return round_up(rows, kScalesTogether); }
+
 RAMP_HD float quantise_divide(float a, float b) {
 #if defined(__CUDACC_RTC__)
   return __fdiv_rn(a, b);

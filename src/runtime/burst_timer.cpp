@@ -38,6 +38,10 @@ constexpr int kOverheadRepeats = 15;
 
 std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
 
+std::size_t scale_bytes(int rows, int columns) {  // in either order
+  return size_of(column_pitch(rows)) * size_of(columns / kScaleGroup) * sizeof(float);
+}
+
 // Appends values on 256 bytes; returns their offset.
 template <class T>
 std::size_t append(std::vector<unsigned char>& arena, const std::vector<T>& values) {
@@ -171,10 +175,11 @@ void BurstTimer::reserve_rows(int tokens) {
   row_tokens_ = std::max(tokens, 2 * row_tokens_);
   const std::size_t elements = size_of(row_tokens_) * size_of(shape_.hidden);
   rows_q_ = gpu::Buffer(elements);
-  rows_scale_ = gpu::Buffer(elements / kScaleGroup * sizeof(float));
+  const std::size_t scales = scale_bytes(row_tokens_, shape_.hidden);
+  rows_scale_ = gpu::Buffer(scales);
   output_ = gpu::Buffer(elements * 2);
   bench_.random_e4m3(rows_q_.ptr(), elements, 7, stream_);
-  bench_.random_scales(rows_scale_.ptr(), elements / kScaleGroup, 1.0f / 112, 8, stream_);
+  bench_.random_scales(rows_scale_.ptr(), scales / sizeof(float), 1.0f / 112, 8, stream_);
   output_.fill_async(0, stream_);
 }
 
@@ -184,7 +189,7 @@ void BurstTimer::reserve_middle(std::size_t pairs) {
   middle_rows_ = std::max(pairs, 2 * middle_rows_);
   const std::size_t elements = middle_rows_ * size_of(shape_.intermediate);
   middle_q_ = gpu::Buffer(elements);
-  middle_scale_ = gpu::Buffer(elements / kScaleGroup * sizeof(float));
+  middle_scale_ = gpu::Buffer(scale_bytes(static_cast<int>(middle_rows_), shape_.intermediate));
   ready_ = gpu::Buffer((middle_rows_ + size_of(shape_.experts)) * sizeof(int));
   ready_.fill_async(0, stream_);  // each launch leaves them so
 }
@@ -235,6 +240,7 @@ FfnArgs BurstTimer::arguments(const FfnConfig& config, const PlacedLoad& load) c
   a.prefill_down = down_prefill(a.prefill, fullest, config.rows, a.owned_experts == shape_.experts);
   const auto rows = static_cast<int>(load.grouped.rows.size());
   a.rows_grouped = config.topology == kF3 && pays_row_a_pair(shape_.intermediate, rows);
+  if (a.rows_grouped) a.scale_pitch = column_pitch(row_tokens_);
   a.most_rows = static_cast<int>(middle_rows_);
   a.down_parts = ffn_down_parts(a.hidden, a.intermediate, context_.info().sms);
   a.pace_ns = prefill_pace_ns(config, shape_.intermediate, a.owned_experts,

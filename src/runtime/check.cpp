@@ -143,7 +143,8 @@ class Checker {
     if (!kernels) return;
     for (const TrialSetting& trial : trials_) {
       // A layer so narrow that a block of the cluster would get nothing is refused, not run.
-      if (trial.setting.shape.hidden / kScaleGroup < config.split) continue;
+      const LocalShape& shape = trial.setting.shape;
+      if (ffn_shape_refusal(config, shape.hidden, shape.intermediate)) continue;
       const Layer layer = trial_layer(kernels, trial, {Theta{}});
       for (std::size_t i = 0; i < trial.cases.size(); ++i)
         report(run_case(layer, trial, i, -1, stream_, nullptr, events_.hung));

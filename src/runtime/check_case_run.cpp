@@ -80,13 +80,22 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
   const auto d = static_cast<std::size_t>(o.shape.hidden), groups = d / kScaleGroup;
   const bool quantises = c.batch.hidden_q.empty();
   const bool scales = quantises || !is_row_by_row(c.scale_strides, o.shape.hidden, c.slots);
+  // Of grouped rows, where the entry has two phases, column by column.
+  const int pitch = config.topology == kF3 && (row_a_pair || !c.ready_counts.empty())
+                        ? column_pitch(row_a_pair ? c.batch.tokens * o.shape.top_k : c.batch.tokens)
+                        : 0;
+  const auto same_scale = [&](std::size_t row, std::size_t g, float scale) {
+    const auto at = static_cast<std::size_t>(scale_at(
+        pitch, static_cast<long long>(row), static_cast<int>(g), static_cast<int>(groups)));
+    return std::memcmp(bytes.data() + w.rows_scale + at * sizeof(float), &scale, sizeof scale) == 0;
+  };
   for (std::size_t r = 0; r < want.rows.size(); ++r) {
     const auto t = static_cast<std::size_t>(want.rows[r].token), at = row_a_pair ? r : t;
     if (quantises && std::memcmp(bytes.data() + w.rows_q + at * d, c.rows_q.data() + t * d, d) != 0)
       return fmt::format("the quantised row of token {}", t);
-    if (scales && std::memcmp(bytes.data() + w.rows_scale + at * groups * sizeof(float),
-                              c.rows_scale.data() + t * groups, groups * sizeof(float)) != 0)
-      return fmt::format("the scales of token {}", t);
+    for (std::size_t g = 0; scales && g < groups; ++g)
+      if (!same_scale(at, g, c.rows_scale[t * groups + g]))
+        return fmt::format("the scale of token {}, group {}", t, g);
   }
   return "";
 }

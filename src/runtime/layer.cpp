@@ -160,11 +160,10 @@ void check_layer_options(const LayerOptions& o) {
     throw Error("menu/0", ffn_label(o.menu[0]),
                 "entries of topology f3: f1 adds the slices of h in any order",
                 "make the plan with `ramp tune --mode ordered`, or run it in `fast` mode");
-  if (o.shape.hidden / kScaleGroup < o.menu[0].split)
-    throw Error("menu/0/split", fmt::format("{}", o.menu[0].split),
-                fmt::format("at most hidden / {} = {}: every block of a cluster takes a part",
-                            kScaleGroup, o.shape.hidden / kScaleGroup),
-                "take entries with a smaller split");
+  if (const char* why = ffn_shape_refusal(o.menu[0], o.shape.hidden, o.shape.intermediate))
+    throw Error("menu/0", ffn_label(o.menu[0]),
+                fmt::format("entries that run this shape ({})", why),
+                "take other entries, or make the plan again with `ramp tune`");
   if (o.theta.size() != o.menu.size())
     throw Error("theta", fmt::format("{} entries", o.theta.size()),
                 fmt::format("{}, one a menu entry", o.menu.size()), "");

@@ -86,6 +86,9 @@ void set_mode(LayerArguments& arguments, const LayerMode& mode) {
   if (!mode.phased) return;
   p.row_a_pair = mode.row_a_pair;
   f.rows_grouped = mode.row_a_pair || p.ready_counts;
+  // Where `prepare` makes the scales of grouped rows, in the order that a tile's come by one copy.
+  if (f.rows_grouped && f.rows_scale == p.rows_scale)
+    p.scale_pitch = f.scale_pitch = column_pitch(f.most_rows);
   if (p.ready_counts) {
     // Rows that come grouped stay where they are: each has one result, and the output is its slot.
     p.position = nullptr, f.slots = f.output;

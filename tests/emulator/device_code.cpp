@@ -68,6 +68,13 @@ std::vector<Launch> prepare_launches(const PrepareArgs& args, int sms) {
   const Selecting selecting = selecting_of(ready ? args.tokens : args.tokens * args.top_k, ready);
   const int blocks = prepare_blocks(args, sms, selecting);
   std::vector<Launch> launches;
+  if (const int holding = held_blocks(args, sms, selecting); holding > 0) {
+    launches.push_back(launch_of("held", selecting.blocks + holding, ramp_prepare_held));
+    launches.back().cluster = kBlocksOfCluster;
+    const auto bytes = held_bytes(args.tokens, args.hidden_size, holding);
+    launches.back().shared_bytes = std::max(launches.back().shared_bytes, static_cast<int>(bytes));
+    return launches;
+  }
   switch (selecting.by) {
     case SelectBy::kBlock:
       launches.push_back(launch_of("prepare", blocks, ramp_prepare));

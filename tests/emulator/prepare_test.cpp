@@ -205,12 +205,16 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
       static_cast<std::size_t>(p.tokens));  // of the others large loads leave out
   for (const Row& row : want.rows) read[static_cast<std::size_t>(row.token)] = true;
   const std::size_t groups = static_cast<std::size_t>(p.hidden_size) / kScaleGroup;
+  const auto scale_of = [&](std::size_t row, std::size_t group) {
+    return p.rows_scale[scale_at(p.scale_pitch, static_cast<long long>(row),
+                                 static_cast<int>(group), static_cast<int>(groups))];
+  };
   // Group g of what came stands at `at` of what was made.
   const auto expect_quantised = [&](std::size_t g, std::size_t at) {
     float amax = 0;
     const std::uint16_t* x = a.hidden.data() + g * kScaleGroup;
     for (int i = 0; i < kScaleGroup; ++i) amax = std::fmax(amax, std::fabs(from_bf16(x[i])));
-    wrong += p.rows_scale[at] != group_scale(amax);
+    wrong += scale_of(at / groups, at % groups) != group_scale(amax);
     for (int i = 0; i < kScaleGroup; ++i)
       wrong += p.rows_q[at * kScaleGroup + static_cast<std::size_t>(i)] !=
                to_e4m3(quantise_divide(from_bf16(x[i]), group_scale(amax)));
@@ -224,7 +228,7 @@ void expect_prepared(const PrepareArgs& p, const Share& share, const Arrived& a,
                    output) != kScaleGroup;
     if (!read[g / groups] || a.rows == Rows::kE4m3 || p.row_a_pair) continue;
     if (a.rows == Rows::kE4m3ByColumn) {
-      wrong += p.rows_scale[g] !=
+      wrong += scale_of(g / groups, g % groups) !=
                a.scale(static_cast<long long>(g / groups), static_cast<long long>(g % groups));
       continue;
     }

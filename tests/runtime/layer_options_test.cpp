@@ -95,7 +95,7 @@ TEST(LayerOptions, MenuAndThetaMustAgree) {
 TEST(LayerOptions, AClusterNeedsAPartOfTheHiddenDimensionForEveryBlock) {
   for (const FfnConfig& c : ffn_space())
     if (c.split == 4) {
-      expect_refused("menu/0/split", [&](LayerOptions& o) {
+      expect_refused("menu/0", [&](LayerOptions& o) {
         o.shape.hidden = 256;
         o.menu = {c};
         o.theta.resize(1);

@@ -131,22 +131,26 @@ RAMP_HD constexpr FfnLayout ffn_layout(const FfnConfig& c, int early) {
 
 // The same of topology F3.
 struct PhasedLayout {
-  int rows, staging, scales_x, scales_w, row_max, items, item_bytes, bytes;
+  int rows, staging, scales_x, row_max, items, item_bytes, item_rows, bytes;
 };
 constexpr int kPhasedClaimSlots =
-    kFfnMaxStages + 2;                // of a cluster's claims, see phased/producer.cuh
-constexpr int kPhasedHeadBytes = 32;  // PhasedItem
-constexpr int kPhasedBoxRows = 32;    // that a copy brings of rows that stand together
+    kFfnMaxStages + 2;                 // of a cluster's claims, see phased/producer.cuh
+constexpr int kPhasedHeadBytes = 32;   // PhasedItem
+constexpr int kPhasedBoxRows = 32;     // that a copy brings of rows that stand together
+constexpr int kPhasedMostUnits = 256;  // of an item: 128-blocks of d or of h
+// Places for a tile's row scales: they come in fours, from the one on that the first is in.
+RAMP_HD constexpr int phased_scales(int rows) { return rows + kScalesTogether; }
 constexpr int kPhasedMiddlePitch = kScaleGroup + 16;  // bytes, of activated rows in `staging`
 RAMP_HD constexpr PhasedLayout phased_layout(int rows, int stages) {
   PhasedLayout l{};
   int at = stages * kFfnUnitBytes;
   l.rows = at, at += stages * rows * kScaleGroup;
   l.staging = at, at += rows * kFfnStagingPitch;
-  l.scales_x = at, at += stages * rows * 4;
-  l.scales_w = at, at += stages * 2 * 4;
+  l.scales_x = at, at += stages * phased_scales(rows) * 4;
   l.row_max = at, at += kFfnConsumers * 64 * 4;
-  l.item_bytes = kPhasedHeadBytes + rows * 8;  // PhasedItem, then a Row a row
+  // PhasedItem, the weights' two scales of each unit, a Row a row.
+  l.item_rows = kPhasedHeadBytes + 2 * kPhasedMostUnits * 4;
+  l.item_bytes = l.item_rows + rows * 8;
   l.items = round_up(at, 16), at = l.items + kFfnItemSlots * l.item_bytes;
   l.bytes = round_up(at, 16);
   return l;
@@ -198,6 +202,16 @@ RAMP_HD constexpr const char* ffn_refusal(const FfnConfig& c) {
     return "shared memory: more than a block's 232448 bytes";
   // 512 columns take their stages in pairs, and a pair must not wait for itself.
   if (c.cols == 512 && c.stages < 3) return "stages: 512 columns need 3 or more";
+  return nullptr;
+}
+
+// The same for a shape that a configuration can be asked to run.
+RAMP_HD constexpr const char* ffn_shape_refusal(const FfnConfig& c, int hidden, int intermediate) {
+  if (hidden / kScaleGroup < c.split)
+    return "hidden: every block of a cluster takes a part of its 128 columns";
+  if (c.topology == kF3 &&
+      (hidden > kPhasedMostUnits * kScaleGroup || intermediate > kPhasedMostUnits * kScaleGroup))
+    return "hidden and intermediate: 32768 at most in f3, which keeps an item's weight scales";
   return nullptr;
 }
 

@@ -95,6 +95,9 @@ struct RingCursor {
   __device__ __forceinline__ void next() {
     if (++slot == depth) slot = 0, phase ^= 1;
   }
+  __device__ __forceinline__ void skip(int places) {
+    slot += places, phase ^= slot / depth & 1, slot %= depth;
+  }
 };
 
 // Units [from, to), all but the first kFfnAtOnce at a pace that the memory can hold, so that no
@@ -113,6 +116,9 @@ __device__ __forceinline__ void load_paced(const Shared& s, const FfnArgs& a, in
   }
 }
 
+__device__ __forceinline__ int4 tile_words(const FfnArgs& a, int tile) {
+  return load_cg(reinterpret_cast<const int4*>(a.tile + tile));
+}
 // What tiles [begin, end) hold of a tile's group; from the Tile's words.
 struct TileGroup {
   int first, count;
@@ -129,17 +135,14 @@ struct ListedItem {
 __device__ __forceinline__ ListedItem listed_item(const FfnArgs& a, int index, int columns,
                                                   int grouped, int begin = 0,
                                                   int end = 0x7fffffff) {
-  const auto words = [&](int tile) {
-    return load_cg(reinterpret_cast<const int4*>(a.tile + tile));
-  };
   ListedItem item{begin + index / columns, index % columns, {}};
-  item.words = words(item.tile);
+  item.words = tile_words(a, item.tile);
   if (grouped) {
     const TileGroup group(item.words, begin, end);
     const int at = index - (group.first - begin) * columns;  // within the group's items
     item.column = at / group.count;
     item.tile = group.first + at % group.count;
-    item.words = words(item.tile);
+    item.words = tile_words(a, item.tile);
   }
   return item;
 }

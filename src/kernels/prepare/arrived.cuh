@@ -113,6 +113,10 @@ static __device__ __noinline__ void take_arrived_rows(const PrepareArgs& a, int 
                         : 0.0f;
   };
 
+  const auto group_at = [&](int row, int group) {
+    return scale_at(a.scale_pitch, row, group, groups);
+  };
+
   RowPiece now(a.hidden_size, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps);
   Place place = place_of(now);
   int4 row[kPieceHalves];
@@ -133,12 +137,13 @@ static __device__ __noinline__ void take_arrived_rows(const PrepareArgs& a, int 
       if (a.hidden) {  // the same in the whole warp
         const QuantisedEight q = quantise_eight(row[h]);
         if (inside) *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
-        if (inside && lane % 16 == 0) a.rows_scale[at / kScaleGroup] = q.scale;
+        if (inside && lane % 16 == 0)
+          a.rows_scale[group_at(place.row, now.column(h) / kScaleGroup)] = q.scale;
       }
       if (inside && a.output) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
       row[h] = next[h];
     }
-    if (has_scale(now)) a.rows_scale[begin / kScaleGroup + now.piece * kPieceGroups + lane] = scale;
+    if (has_scale(now)) a.rows_scale[group_at(place.row, now.piece * kPieceGroups + lane)] = scale;
     scale = next_scale;
     now = then, place = next_place;
   }

@@ -44,16 +44,16 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
   }
 }
 
-// The same for large loads, piece by piece: a warp asks for the key of a piece two ahead and, if
-// anybody wants the token, for its columns one ahead.  key_of(piece) is a word a lane,
-// wanted(piece, key) bits that all lanes know, row_of(piece, key, bit) where a copy of the row
-// goes.  The same columns of `output` are cleared, if it is there.
-template <class KeyOf, class Wanted, class RowOf, class Meanwhile>
-__device__ __forceinline__ void quantise_pieces(const PrepareArgs& a, int block, int blocks,
+// The same for large loads, piece by piece, those of a warp from `now` on up to token `end`: it
+// asks for the key of a piece two ahead and, if anybody wants the token, for its columns one ahead.
+// key_of(piece) is a word a lane, wanted(piece, key) bits that all lanes know; put(piece, key,
+// bits, halves) is called where there are any.  The same columns of `output` are cleared, if it is
+// there.
+template <class KeyOf, class Wanted, class Put, class Meanwhile>
+__device__ __forceinline__ void quantise_pieces(const PrepareArgs& a, RowPiece now, int end,
                                                 unsigned short* output, const KeyOf& key_of,
-                                                const Wanted& wanted, const RowOf& row_of,
+                                                const Wanted& wanted, const Put& put,
                                                 const Meanwhile& meanwhile) {
-  const int lane = threadIdx.x % 32;
   const auto load = [&](const RowPiece& p, unsigned copies, int4(&row)[kPieceHalves]) {
     const unsigned short* from = a.hidden + static_cast<long long>(p.token) * a.hidden_size;
 #pragma unroll
@@ -62,34 +62,27 @@ __device__ __forceinline__ void quantise_pieces(const PrepareArgs& a, int block,
                    ? load_cg(reinterpret_cast<const int4*>(from + p.column(h)))
                    : int4{};
   };
-  RowPiece now(a.hidden_size, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps),
-      then = now.next();
+  const auto key_inside = [&](const RowPiece& p) { return p.token < end ? key_of(p) : -1; };
+  const auto wanted_inside = [&](const RowPiece& p, int key) {
+    return p.token < end ? wanted(p, key) : 0u;
+  };
+  RowPiece then = now.next();
   int4 row[kPieceHalves];
-  int key = key_of(now), next_key = key_of(then);
-  unsigned copies = wanted(now, key);
+  int key = key_inside(now), next_key = key_inside(then);
+  unsigned copies = wanted_inside(now, key);
   load(now, copies, row);
   meanwhile();
-  while (now.token < a.tokens) {
-    const unsigned next_copies = wanted(then, next_key);
+  while (now.token < end) {
+    const unsigned next_copies = wanted_inside(then, next_key);
     const RowPiece later = then.next();
-    const int later_key = key_of(later);
+    const int later_key = key_inside(later);
     int4 next[kPieceHalves];
     load(then, next_copies, next);
     if (copies) {
       QuantisedEight q[kPieceHalves];
 #pragma unroll
       for (int h = 0; h < kPieceHalves; ++h) q[h] = quantise_eight(row[h]);
-      for (unsigned left = copies; left; left &= left - 1) {
-        const long long begin =
-            static_cast<long long>(row_of(now, key, __ffs(left) - 1)) * a.hidden_size;
-#pragma unroll
-        for (int h = 0; h < kPieceHalves; ++h) {
-          const long long at = begin + now.column(h);
-          const bool inside = now.column(h) < a.hidden_size;
-          if (inside) *reinterpret_cast<uint2*>(a.rows_q + at) = q[h].codes;
-          if (inside && lane % 16 == 0) a.rows_scale[at / kScaleGroup] = q[h].scale;
-        }
-      }
+      put(now, key, copies, q);
     }
 #pragma unroll
     for (int h = 0; h < kPieceHalves; ++h) {
@@ -103,25 +96,54 @@ __device__ __forceinline__ void quantise_pieces(const PrepareArgs& a, int block,
   }
 }
 
-// Reading a token's ids first costs no latency that anybody waits for: rows of tokens without local
-// pairs, a third of all on eight GPUs at top 8, are not read.
+// A piece into row `row` of `rows_q`, its scales where they stand row by row or column by column.
+template <bool kByColumn>
+__device__ __forceinline__ void store_piece(const PrepareArgs& a, const RowPiece& p, int row,
+                                            const QuantisedEight (&q)[kPieceHalves]) {
+#pragma unroll
+  for (int h = 0; h < kPieceHalves; ++h) {
+    if (p.column(h) >= a.hidden_size) continue;
+    const long long at = static_cast<long long>(row) * a.hidden_size + p.column(h);
+    *reinterpret_cast<uint2*>(a.rows_q + at) = q[h].codes;
+    if (threadIdx.x % 16 > 0) continue;
+    if constexpr (kByColumn)
+      a.rows_scale[static_cast<long long>(p.column(h) / kScaleGroup) * a.scale_pitch + row] =
+          q[h].scale;
+    else
+      a.rows_scale[at / kScaleGroup] = q[h].scale;
+  }
+}
+
+// Tokens with local pairs, by their ids: reading these first costs no latency that anybody waits
+// for, and a third of all rows, on eight GPUs at top 8, are not read.
+struct LocalTokens {
+  const PrepareArgs& a;
+
+  __device__ __forceinline__ int key_of(const RowPiece& p) const {
+    const int lane = threadIdx.x % 32;
+    return a.ids && lane < a.top_k
+               ? load_cg(a.ids + static_cast<long long>(p.token) * a.top_k + lane)
+               : -1;
+  }
+  __device__ __forceinline__ unsigned wanted(int id) const {
+    PairCounts counted_elsewhere;
+    const bool local = !a.ids || local_expert_of(a, id, counted_elsewhere) >= 0;
+    return __ballot_sync(~0u, local) ? 1u : 0u;
+  }
+};
+
 template <class Meanwhile>
 __device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int block, int blocks,
                                                     const Meanwhile& meanwhile) {
-  const int lane = threadIdx.x % 32;
+  const LocalTokens local{a};
   quantise_pieces(
-      a, block, blocks, a.output,
-      [&](const RowPiece& p) {
-        return a.ids && p.token < a.tokens && lane < a.top_k
-                   ? load_cg(a.ids + static_cast<long long>(p.token) * a.top_k + lane)
-                   : -1;
+      a, RowPiece(a.hidden_size, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps),
+      a.tokens, a.output, [&](const RowPiece& p) { return local.key_of(p); },
+      [&](const RowPiece&, int id) { return local.wanted(id); },
+      [&](const RowPiece& p, int, unsigned, const QuantisedEight(&q)[kPieceHalves]) {
+        store_piece<false>(a, p, p.token, q);
       },
-      [&](const RowPiece& p, int id) {
-        PairCounts counted_elsewhere;
-        const bool local = !a.ids || local_expert_of(a, id, counted_elsewhere) >= 0;
-        return __ballot_sync(~0u, local) && p.token < a.tokens ? 1u : 0u;
-      },
-      [](const RowPiece& p, int, int) { return p.token; }, meanwhile);
+      meanwhile);
 }
 
 // Meanwhile, where the rows wait for the grouping.
@@ -132,19 +154,80 @@ __device__ __forceinline__ void clear_output(const PrepareArgs& a, int block, in
     reinterpret_cast<uint4*>(a.output)[i] = uint4{0, 0, 0, 0};
 }
 
+// The rows of a token's pairs, a lane each, -1 where they are another GPU's.
+__device__ __forceinline__ int rows_of_token(const PrepareArgs& a, int token) {
+  const int lane = threadIdx.x % 32;
+  return lane < a.top_k ? load_cg(a.position + static_cast<long long>(token) * a.top_k + lane) : -1;
+}
+__device__ __forceinline__ void store_piece_a_pair(const PrepareArgs& a, const RowPiece& p, int row,
+                                                   unsigned pairs,
+                                                   const QuantisedEight (&q)[kPieceHalves]) {
+  for (; pairs; pairs &= pairs - 1)
+    store_piece<true>(a, p, __shfl_sync(~0u, row, __ffs(pairs) - 1), q);
+}
+
 // A row for each local pair, where the grouping says.
 __device__ __forceinline__ void quantise_pairs(const PrepareArgs& a, int block, int blocks) {
-  const int lane = threadIdx.x % 32;
+  const int warp = block * kPrepareWarps + threadIdx.x / 32, warps = blocks * kPrepareWarps;
   quantise_pieces(
-      a, block, blocks, nullptr,
-      [&](const RowPiece& p) {
-        return p.token < a.tokens && lane < a.top_k
-                   ? load_cg(a.position + static_cast<long long>(p.token) * a.top_k + lane)
-                   : -1;
-      },
+      a, RowPiece(a.hidden_size, warp, warps), a.tokens, nullptr,
+      [&](const RowPiece& p) { return rows_of_token(a, p.token); },
       [](const RowPiece&, int row) { return __ballot_sync(~0u, row >= 0); },
-      [](const RowPiece&, int row, int pair) { return __shfl_sync(~0u, row, pair); },
+      [&](const RowPiece& p, int row, unsigned pairs, const QuantisedEight(&q)[kPieceHalves]) {
+        store_piece_a_pair(a, p, row, pairs, q);
+      },
+      [&] { inspect_tokens(a, warp, warps); });
+}
+
+// The same where the rows, quantised, fit into the blocks' shared memory: they wait there for the
+// grouping, which is made meanwhile, instead of for another launch.  Who waits is told by the
+// selecting blocks, which are the first of the launch, so they run already.
+__device__ __forceinline__ void quantise_held_pairs(const PrepareArgs& a, int block, int blocks,
+                                                    int* shared) {
+  const int tokens = held_tokens(a.tokens, blocks), first = block * tokens,
+            end = min(a.tokens, first + tokens);
+  const RowPiece start(a.hidden_size, threadIdx.x / 32, kPrepareWarps, first);
+  // A lane reads what it wrote itself, 16 lanes the same scale.
+  unsigned char* codes = reinterpret_cast<unsigned char*>(shared);
+  float* scales = reinterpret_cast<float*>(codes + static_cast<long long>(tokens) * a.hidden_size);
+  const auto held_at = [&](const RowPiece& p, int h) {
+    return (p.token - first) * a.hidden_size + p.column(h);
+  };
+  const LocalTokens local{a};
+  quantise_pieces(
+      a, start, end, a.output, [&](const RowPiece& p) { return local.key_of(p); },
+      [&](const RowPiece&, int id) { return local.wanted(id); },
+      [&](const RowPiece& p, int, unsigned, const QuantisedEight(&q)[kPieceHalves]) {
+#pragma unroll
+        for (int h = 0; h < kPieceHalves; ++h) {
+          if (p.column(h) >= a.hidden_size) continue;
+          *reinterpret_cast<uint2*>(codes + held_at(p, h)) = q[h].codes;
+          if (threadIdx.x % 16 == 0) scales[held_at(p, h) / kScaleGroup] = q[h].scale;
+        }
+      },
       [&] { inspect_tokens(a, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps); });
+
+  if (threadIdx.x == 0) {
+    wait_at_least(&a.state->grouped, kBlocksOfCluster);
+    // The last leaves the counters as they were.
+    if (atomicAdd(&a.state->waited, 1) == blocks - 1) a.state->grouped = a.state->waited = 0;
+  }
+  __syncthreads();
+  int row = start.token < end ? rows_of_token(a, start.token) : -1;
+  for (RowPiece now = start; now.token < end;) {
+    const RowPiece then = now.next();
+    const int next_row = then.token < end ? rows_of_token(a, then.token) : -1;
+    if (const unsigned pairs = __ballot_sync(~0u, row >= 0)) {
+      QuantisedEight q[kPieceHalves] = {};
+#pragma unroll
+      for (int h = 0; h < kPieceHalves; ++h)
+        if (now.column(h) < a.hidden_size)
+          q[h] = {*reinterpret_cast<const uint2*>(codes + held_at(now, h)),
+                  scales[held_at(now, h) / kScaleGroup]};
+      store_piece_a_pair(a, now, row, pairs, q);
+    }
+    now = then, row = next_row;
+  }
 }
 
 // Whether so many blocks have a place for each group of a row: then nobody reads the ids first, to
@@ -163,7 +246,7 @@ __device__ __forceinline__ void quantise_and_inspect(const PrepareArgs& a, int s
   };
   if (a.row_a_pair) {
     clear_output(a, block, blocks);
-  } else if (!a.hidden || a.slots) {
+  } else if (!a.hidden || a.slots || a.scale_pitch) {
     take_arrived_rows(a, block, blocks, shared);
     inspect();
   } else if (kLarge && !quantised_at_once(a, blocks)) {
@@ -200,7 +283,21 @@ extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prep
   }
 }
 
-// Behind the grouping, where each pair gets a row.
+// The same where each pair gets a row and the rows fit into the blocks' shared memory.
+extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prepare_held(
+    const __grid_constant__ ramp::PrepareArgs a) {
+  extern __shared__ int prepare_shared[];
+  constexpr int kSelecting = ramp::kBlocksOfCluster;
+  ramp::launch_dependents();
+  if (blockIdx.x < kSelecting) {
+    ramp::select<kSelecting, true>(a, blockIdx.x, prepare_shared);
+  } else {
+    ramp::wait_for_dependencies();
+    ramp::quantise_held_pairs(a, blockIdx.x - kSelecting, gridDim.x - kSelecting, prepare_shared);
+  }
+}
+
+// Behind the grouping, where each pair gets a row and they don't.
 extern "C" __global__ __launch_bounds__(ramp::kPrepareThreads, 1) void ramp_prepare_pairs(
     const __grid_constant__ ramp::PrepareArgs a) {
   ramp::launch_dependents();

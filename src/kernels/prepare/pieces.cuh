@@ -15,8 +15,9 @@ struct RowPiece {
   int pieces;                    // of a row
   int step_tokens, step_pieces;  // to the warp's next
 
-  __device__ RowPiece(int hidden, int warp, int warps) : pieces(ceil_div(hidden, kPieceColumns)) {
-    token = warp / pieces, piece = warp % pieces;
+  __device__ RowPiece(int hidden, int warp, int warps, int first_token = 0)
+      : pieces(ceil_div(hidden, kPieceColumns)) {
+    token = first_token + warp / pieces, piece = warp % pieces;
     step_tokens = warps / pieces, step_pieces = warps % pieces;
   }
   __device__ __forceinline__ RowPiece next() const {

@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kKernelName = "ramp_prepare";
 constexpr const char* kClusterName = "ramp_prepare_cluster";
+constexpr const char* kHeldName = "ramp_prepare_held";
 constexpr const char* kCountName = "ramp_prepare_count";
 constexpr const char* kGroupName = "ramp_prepare_group";
 constexpr const char* kPairsName = "ramp_prepare_pairs";
@@ -52,6 +53,13 @@ int prepare_blocks(int tokens, int hidden, int places, Selecting selecting) {
   return std::max(2, clusters) * kBlocksOfCluster;
 }
 
+int held_blocks(const PrepareArgs& args, int places, Selecting selecting) {
+  if (!args.row_a_pair || selecting.by != SelectBy::kCluster) return 0;
+  const int blocks = prepare_blocks(args.tokens, args.hidden_size, places, selecting);
+  const int holding = blocks - selecting.blocks;
+  return held_bytes(args.tokens, args.hidden_size, holding) <= kMostHeldBytes ? holding : 0;
+}
+
 int prepare_blocks(const PrepareArgs& args, int places, Selecting selecting) {
   const bool rows = args.hidden || args.scales || args.output;
   if (args.row_a_pair ? !args.output : args.ready_counts && !rows) return selecting.blocks;
@@ -62,7 +70,8 @@ int prepare_blocks(const PrepareArgs& args, int places, Selecting selecting) {
 }
 
 void require_clean_prepare(const gpu::Cubin& cubin) {
-  for (const char* kernel : {kKernelName, kClusterName, kCountName, kGroupName, kPairsName})
+  for (const char* kernel :
+       {kKernelName, kClusterName, kHeldName, kCountName, kGroupName, kPairsName})
     require_clean(cubin, "prepare", kernel, kRegisters);
   require_clean(cubin, "prepare", kCombineName, kCombineRegisters);
 }
@@ -78,6 +87,7 @@ PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
     : module_((require_clean_prepare(cubin), cubin.bytes), "prepare"),
       kernel_(module_.kernel(kKernelName)),
       cluster_(module_.kernel(kClusterName)),
+      held_(module_.kernel(kHeldName)),
       count_(module_.kernel(kCountName)),
       group_(module_.kernel(kGroupName)),
       pairs_(module_.kernel(kPairsName)),
@@ -92,8 +102,10 @@ PrepareProgram::PrepareProgram(const gpu::Cubin& cubin)
   threads_ = launch[0];
   combine_threads_ = launch[1];
   bytes_of_expert_.assign(launch.begin() + 2, launch.end());
+  const int most = kMaxLocalExperts * bytes_of_expert_.back();
   for (gpu::Kernel* kernel : {&kernel_, &cluster_, &count_, &group_})
-    kernel->set_max_dynamic_smem(kMaxLocalExperts * bytes_of_expert_.back());
+    kernel->set_max_dynamic_smem(most);
+  held_.set_max_dynamic_smem(std::max(most, kMostHeldBytes));
   gpu::LaunchConfig of_clusters;
   of_clusters.grid[0] = of_clusters.cluster = kBlocksOfCluster;
   of_clusters.block[0] = static_cast<unsigned>(threads_);
@@ -117,6 +129,14 @@ void PrepareProgram::launch(const PrepareArgs& args, int sms, gpu::CUstream stre
   const int places =
       selecting.by == SelectBy::kCluster ? std::min(sms, clusters_ * kBlocksOfCluster) : sms;
   gpu::LaunchConfig last = config_of(prepare_blocks(args, places, selecting));
+  if (const int holding = held_blocks(args, places, selecting); holding > 0) {
+    last.grid[0] = static_cast<unsigned>(selecting.blocks + holding);
+    last.smem = std::max(last.smem,
+                         static_cast<unsigned>(held_bytes(args.tokens, args.hidden_size, holding)));
+    last.cluster = kBlocksOfCluster;
+    held_(last, args);
+    return;
+  }
   switch (selecting.by) {
     case SelectBy::kBlock:
       kernel_(last, args);

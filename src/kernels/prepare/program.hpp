@@ -28,6 +28,9 @@ int prepare_blocks(int tokens, int hidden, int places, Selecting selecting);
 // The same of one call: only those that select, where the others would have nothing to do or come
 // in a launch behind.
 int prepare_blocks(const PrepareArgs& args, int places, Selecting selecting);
+// Blocks beside the selecting cluster that hold the rows until the grouping is made (runs.h); 0
+// where they don't.
+int held_blocks(const PrepareArgs& args, int places, Selecting selecting);
 // Blocks of `combine`: a warp takes 512 columns of a token at a time.
 int combine_blocks(int tokens, int hidden, int sms);
 
@@ -44,8 +47,9 @@ class PrepareProgram {
   std::vector<int> bytes_of_expert_;  // dynamic shared memory, by the menu's entries less one
   gpu::Module module_;
   gpu::Kernel kernel_, cluster_;  // all of it, where one block or one cluster selects
+  gpu::Kernel held_;              // and where each pair gets a row that fits into shared memory
   gpu::Kernel count_, group_;     // the others
-  gpu::Kernel pairs_;             // behind either, where each pair gets a row
+  gpu::Kernel pairs_;             // behind, where each pair gets a row that doesn't
   gpu::Kernel combine_;
 };
 

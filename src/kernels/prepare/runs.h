@@ -3,7 +3,7 @@
 // and on the device.
 #pragma once
 
-#include "base/host_device.h"
+#include "kernels/numeric.h"
 
 namespace ramp {
 
@@ -25,6 +25,14 @@ constexpr int kMostRuns = 48;
 // together; but they wait for the grouping, two to four microseconds.
 RAMP_HD constexpr bool pays_row_a_pair(int intermediate, int rows) {
   return static_cast<long long>(intermediate) * rows >= 3'250'000;
+}
+
+// Where they do and a cluster selects, the other blocks can hold their rows, quantised, until the
+// grouping is made: each its share of the tokens, codes and scales, in so much shared memory.
+constexpr int kMostHeldBytes = 200 * 1024;
+RAMP_HD constexpr int held_tokens(int tokens, int blocks) { return ceil_div(tokens, blocks); }
+RAMP_HD constexpr long long held_bytes(int tokens, int hidden, int blocks) {
+  return static_cast<long long>(held_tokens(tokens, blocks)) * (hidden + hidden / kScaleGroup * 4);
 }
 
 enum class SelectBy { kBlock, kCluster, kRuns };

@@ -49,12 +49,11 @@ __device__ __forceinline__ void store_row(Row* to, Row row) {
   *reinterpret_cast<int2*>(to) = int2{row.token, __float_as_int(row.gate)};
 }
 
-// Row `rank` of an expert whose rows begin at `base`; returns its place.
-__device__ __forceinline__ int place_row(const PrepareArgs& a, int expert, int base, int rank,
-                                         Row row) {
+// Row `rank` of an expert whose rows begin at `base`.
+__device__ __forceinline__ void place_row(const PrepareArgs& a, int expert, int base, int rank,
+                                          Row row) {
   store_row(a.rows + base + rank, row);
   if (rank < kHeadRows) store_row(a.head + expert * kHeadRows + rank, row);
-  return base + rank;
 }
 
 // Evaluates an entry by one warp (Eq. 1 and Eq. 3): its predicted us, where each expert's tiles
@@ -146,7 +145,7 @@ __device__ __forceinline__ void write_tiles(const PrepareArgs& a, int choice, co
   const auto shorts_of = [&](int e0) {
     if (!any_last) return 0u;
     const int e = e0 + lane, claimed = e < experts ? claimed_of(e) : 0;
-    return __ballot_sync(~0u, claimed > 0 && (a.together == 1 || claimed % a.together != 0) &&
+    return __ballot_sync(~0u, claimed > 0 && (claimed - 1) % a.together == 0 &&
                                   count[e] - (owned(e) + claimed - 1) * tile_rows <= kShortRows);
   };
   int shorts = 0, shorts_before = 0;
@@ -182,8 +181,9 @@ static_assert(kPrepareWarps == 32);
 // The path of a small load is a chain of latencies, so what does not depend on the routing is
 // fetched and divided before the wait, and the router's weights come with the ids although they are
 // needed last.
-// Block `block` of kBlocks, which are a cluster if there are several.
-template <int kBlocks>
+// Block `block` of kBlocks, which are a cluster if there are several.  kTells: the launch's other
+// blocks wait for the pairs' places.
+template <int kBlocks, bool kTells = false>
 __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* shared) {
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
   const int experts = a.local_experts;
@@ -219,7 +219,7 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
     __syncthreads();
   wait_for_dependencies();
 
-  int expert[kMine], rank[kMine];
+  int expert[kMine], rank[kMine] = {};
   float gate[kMine];
   int* counter = counters + warp;
   PairCounts skipped;
@@ -295,17 +295,19 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
 
 #pragma unroll
   for (int r = 0; r < kMine; ++r) {
-    const int e = expert[r];
+    const int e = expert[r], i = begin + r * 32 + lane;
     if (r < rounds && e >= 0)
-      expert[r] =
-          place_row(a, e, base[e],
-                    (kBlocks > 1 ? rows_before[e] : 0) + before[e * kPrepareWarps + warp] + rank[r],
-                    Row{token[r], gate[r]});
+      rank[r] += (kBlocks > 1 ? rows_before[e] : 0) + before[e * kPrepareWarps + warp];
+    if (a.position && r < rounds && i < pairs) a.position[i] = e >= 0 ? base[e] + rank[r] : -1;
   }
-  if (a.position)
+  if constexpr (kTells) {
+    __syncthreads();
+    if (tid == 0) add_release(&a.state->grouped, 1);
+  }
 #pragma unroll
-    for (int r = 0; r < kMine; ++r)
-      if (const int i = begin + r * 32 + lane; r < rounds && i < pairs) a.position[i] = expert[r];
+  for (int r = 0; r < kMine; ++r)
+    if (r < rounds && expert[r] >= 0)
+      place_row(a, expert[r], base[expert[r]], rank[r], Row{token[r], gate[r]});
   write_tiles(a, choice, count, base, tile_base + choice * experts, tiles[choice], block, kBlocks);
 }
 

@@ -210,8 +210,9 @@ __device__ __forceinline__ void group_run(const PrepareArgs& a, int block, int r
       int at = -1;
       if (place[r] >= 0) {
         const int e = place[r] & ((1 << kExpertBits) - 1);
-        at = place_row(a, e, base[e], before[e] + (place[r] >> kExpertBits),
-                       Row{i / a.top_k, gate[r]});
+        const int rank = before[e] + (place[r] >> kExpertBits);
+        place_row(a, e, base[e], rank, Row{i / a.top_k, gate[r]});
+        at = base[e] + rank;
       }
       if (a.position) a.position[i] = at;
     }

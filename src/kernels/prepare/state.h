@@ -55,6 +55,8 @@ struct LayerState {
   int tiles;           // in the list
   int claim;           // next item, counted up by the blocks
   int rows;            // token-expert pairs of this GPU
+  int grouped;         // selecting blocks that have placed their pairs, and blocks that have seen
+  int waited;          // it, of a launch; both 0 between launches
   unsigned passes;     // calls
   unsigned foreign;    // pairs of other GPUs
   unsigned padded;     // ids of -1
@@ -68,6 +70,11 @@ struct LayerState {
 struct ScaleStrides {
   long long expert = 0, row = 0, group = 0;  // expert: of rows in slots
 };
+
+// The same in `rows_scale`: a row's group, of `groups`.
+RAMP_HD constexpr long long scale_at(int pitch, long long row, int group, int groups) {
+  return pitch ? static_cast<long long>(group) * pitch + row : row * groups + group;
+}
 
 struct PrepareArgs {
   const int* ids;                // [tokens, top_k] global expert ids; null with ready counts
@@ -94,7 +101,8 @@ struct PrepareArgs {
   int row_a_pair;          // rows are written in the order grouped by expert, behind the grouping
   unsigned char* rows_q;   // [tokens, hidden] e4m3; of tokens without local pairs: maybe not; with
                            // row_a_pair [pairs, hidden]
-  float* rows_scale;       // [the same, hidden / 128]
+  float* rows_scale;       // [the same, hidden / 128]; or, in scale_pitch's order
+  int scale_pitch;         // column by column: [hidden / 128, scale_pitch]; 0: row by row
   unsigned short* output;  // [tokens, hidden] bf16, zeroed here; null: others will write it whole
   LayerState* state;
   int* counts;    // [local_experts] n_e
@@ -114,6 +122,7 @@ struct FfnArgs {
   unsigned short* output;
   int rows_grouped;  // in topology F3: rows_q and rows_scale are in the order grouped by expert,
                      // else by token
+  int scale_pitch;   // of rows_scale, as in PrepareArgs; only of grouped rows
   int most_rows;     // that rows_q, if grouped, and middle_q have room for
   const float* scale13;  // [local_experts, 2 * h / 128, d / 128]
   const float* scale2;   // [local_experts, d / 128, h / 128]
@@ -124,7 +133,7 @@ struct FfnArgs {
   const Tile* tile;
   int* ready;               // [tiles] 0 between launches; see phased/kernel.cuh
   unsigned char* middle_q;  // [rows, h] e4m3, in the order grouped by expert; topology F3
-  float* middle_scale;      // [rows, h / 128]
+  float* middle_scale;      // [h / 128, column_pitch(most_rows)]
   unsigned short* slots;    // [rows, hidden] bf16, what each row gives; null: added into `output`
   int hidden;
   int intermediate;

@@ -112,7 +112,7 @@ std::vector<Tile> listed_tiles(std::span<const int> counts, std::span<const int>
   for (std::size_t e = 0; e < counts.size(); ++e) {
     if (counts[e] <= 0) continue;
     const int first = static_cast<int>(tiles.size()), all_of = ceil_div(counts[e], tile_rows);
-    const bool alone = (all_of - owned(e)) % together != 0 || together == 1;
+    const bool alone = (all_of - owned(e) - 1) % together == 0;
     for (int t = owned(e); t < all_of; ++t)
       (any_last && alone && counts[e] - t * tile_rows <= kShortRows ? last : tiles)
           .push_back(tile(e, t));

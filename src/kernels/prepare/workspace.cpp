@@ -30,12 +30,16 @@ Workspace workspace_layout(const LocalShape& shape, int tokens, WorkspaceParts p
   w.run_counts = place(several * runs * experts * sizeof(int));
   w.places = place(several * pairs * sizeof(int));
   const std::size_t rows = parts.row_a_pair ? pairs : all_tokens;
-  if (parts.rows_scale) w.rows_scale = place(rows * (hidden / kScaleGroup) * sizeof(float));
+  const auto scales = [](std::size_t of_rows, std::size_t columns) {  // in either order
+    const int pitch = column_pitch(static_cast<int>(of_rows));
+    return static_cast<std::size_t>(pitch) * (columns / kScaleGroup) * sizeof(float);
+  };
+  if (parts.rows_scale) w.rows_scale = place(scales(rows, hidden));
   if (parts.rows_q) w.rows_q = place(rows * hidden);
   if (parts.middle) {
     const std::size_t h = shape.intermediate;
     w.ready = place((pairs + experts) * sizeof(int));
-    w.middle_scale = place(pairs * (h / kScaleGroup) * sizeof(float));
+    w.middle_scale = place(scales(pairs, h));
     w.middle_q = place(pairs * h);
   }
   const bool slots = parts.slots && !parts.grouped;

@@ -20,10 +20,10 @@ struct Workspace {
   std::size_t tiles;         // Tile [pairs + experts]: every pair may be a tile of its own
   std::size_t run_counts;    // int [runs, experts], of large loads (runs.h)
   std::size_t places;        // int [pairs], of large loads
-  std::size_t rows_scale;    // float [tokens, hidden / 128]
+  std::size_t rows_scale;    // float [tokens, hidden / 128], or column by column (state.h)
   std::size_t rows_q;        // e4m3 [tokens, hidden]
   std::size_t ready;         // int [pairs + experts]; these three only with middle rows
-  std::size_t middle_scale;  // float [pairs, h / 128]
+  std::size_t middle_scale;  // float [h / 128, column_pitch(pairs)]
   std::size_t middle_q;      // e4m3 [pairs, h]
   std::size_t position;      // int [pairs]; with slots, or a row a pair
   std::size_t slots;         // bf16 [pairs, hidden]; only with slots

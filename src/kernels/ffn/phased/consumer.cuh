@@ -92,15 +92,18 @@ struct PhasedConsumer {
                                                 Sums<kShare>& sum1) {
     const int down = uniform(it.down);
     const int piece0 = piece_at<kShare>(down, 0), piece1 = piece_at<kShare>(down, 1);
+    const int first_scale = stands_together(a, it) ? it.row0 % kScalesTogether : 0;
+    const float* weight = E::weight_scales(s, item.slot);
+    const float *weight0 = weight + piece0 / kScaleGroup * kPhasedMostUnits,
+                *weight1 = weight + piece1 / kScaleGroup * kPhasedMostUnits;
 #pragma unroll 1
     for (int k = 0; k < it.units; ++k) {
       mbarrier_wait(s.full(unit.slot), unit.phase);
       fence_proxy_async();  // the rows came by ordinary copies
-      const float* scale =
-          reinterpret_cast<const float*>(s.base + E::row_scales_at(unit.slot)) + my_row<kShare>();
+      const float* scale = reinterpret_cast<const float*>(s.base + E::row_scales_at(unit.slot)) +
+                           first_scale + my_row<kShare>();
       const float row0 = scale[0], row1 = scale[8];
-      const float* weight = reinterpret_cast<const float*>(s.base + E::weight_scales_at(unit.slot));
-      const float w0 = weight[piece0 / kScaleGroup], w1 = weight[piece1 / kScaleGroup];
+      const float w0 = weight0[k], w1 = weight1[k];
       const int slot = uniform(unit.slot);
       const u64 tokens = matrix_descriptor(E::tokens(s, slot) + first_row<kShare>() * kScaleGroup);
       const u64 weights0 = matrix_descriptor(E::weights(s, slot) + piece0 * kScaleGroup),
@@ -176,13 +179,11 @@ struct PhasedConsumer {
                      pack_e4m3(quantise_divide(gate[4 * j + 2], step1, inverse1),
                                quantise_divide(gate[4 * j + 3], step1, inverse1)));
     }
-    const int h_blocks = a.intermediate / kScaleGroup;
     if (lane % 4 == 0 && (kShare == Share::kAbove || group == 0)) {
-      float* scales = a.middle_scale + static_cast<long long>(it.row0) * h_blocks + it.column;
-      if (row < it.rows)
-        scales[static_cast<long long>(row) * h_blocks] = __fmul_rn(step0, rows[row].gate);
-      if (row + 8 < it.rows)
-        scales[static_cast<long long>(row + 8) * h_blocks] = __fmul_rn(step1, rows[row + 8].gate);
+      float* scales = a.middle_scale +
+                      it.column * static_cast<long long>(column_pitch(a.most_rows)) + it.row0 + row;
+      if (row < it.rows) scales[0] = __fmul_rn(step0, rows[row].gate);
+      if (row + 8 < it.rows) scales[8] = __fmul_rn(step1, rows[row + 8].gate);
     }
     // Each warp its own rows, or of those that two warps wrote an eighth; four at once, because
     // eight lanes have a row's 128 bytes.
@@ -251,8 +252,8 @@ struct PhasedConsumer {
     Sums<kShare> sum0, sum1;
 #pragma unroll
     for (int i = 0; i < kColumns<kShare> / 2; ++i) sum0[i] = sum1[i] = 0.0f;
-    multiply_item<kShare>(it, sum0, sum1);
     mbarrier_wait(s.rows_full(item.slot), item.phase);
+    multiply_item<kShare>(it, sum0, sum1);
     const Row* rows = E::rows(s, item.slot);
     if (it.down)
       finish_down<kShare>(it, rows, sum0, sum1);

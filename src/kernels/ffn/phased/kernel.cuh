@@ -77,7 +77,7 @@ __device__ __forceinline__ void phased_ffn(const FfnArgs& a, const TensorMap* w1
       phased_schedule<Code>(s, a, maps, start,
                             phased_claims<kMenu, kEntries>(load_cg(&a.state->choice)));
     else if (threadIdx.x >= 32)
-      phased_gather<Code>(s, a, maps);
+      PhasedGatherer<Code>{s, a, maps}.run();
   } else {
     take_registers<kFfnConsumerRegisters>();
     wait_for_dependencies();

@@ -47,6 +47,10 @@ struct PhasedPlace {
   int begin, end;   // tiles
   int columns;      // for each of them
   int index;        // of the item, from the part's first; negative: there is none
+
+  __device__ __forceinline__ int units(const FfnArgs& a) const {
+    return down ? a.intermediate / kScaleGroup / parts : a.hidden / kScaleGroup;
+  }
 };
 
 // The list of items: those of the up projection first, so that a block which waits for another's
@@ -76,9 +80,6 @@ struct PhasedList {
     if (index >= (tiles - cut.tile) * places(columns)) index = -1;
     return {1, cut.parts, cut.tile, tiles, columns, index};
   }
-  __device__ __forceinline__ static int units(const FfnArgs& a, const PhasedPlace& p) {
-    return p.down ? a.intermediate / kScaleGroup / p.parts : a.hidden / kScaleGroup;
-  }
 };
 
 // What a block asks for before the routing is known.
@@ -94,7 +95,7 @@ struct PhasedStart {
 __device__ __forceinline__ PhasedStart phased_start(const FfnArgs& a) {
   const PhasedPlace p = PhasedList<1>(a, a.owned_experts).place(blockIdx.x);
   if (p.index < 0) return {0, 0, 0, 0, 0};
-  const int units = PhasedList<1>::units(a, p), column = p.index % p.columns;
+  const int units = p.units(a), column = p.index % p.columns;
   return {p.down, p.begin + p.index / p.columns, column / p.parts, column % p.parts * units,
           min(p.down ? a.prefill_down : a.prefill, units)};
 }
@@ -116,7 +117,7 @@ __device__ __forceinline__ PhasedItem no_rows(int units) {
 }
 __device__ __forceinline__ PhasedItem phased_item(const FfnArgs& a, const PhasedPlace& p, int tile,
                                                   int column, int4 words, int weights) {
-  const int units = PhasedList<1>::units(a, p);
+  const int units = p.units(a);
   return {p.down,
           words.x & 0xffff,
           column / p.parts,
@@ -146,11 +147,8 @@ __device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, const Phased
                                                   int index) {
   const PhasedPlace p = list.place(index);
   if (p.index < 0) return no_more_items();
-  const auto words = [&](int tile) {
-    return load_cg(reinterpret_cast<const int4*>(a.tile + tile));
-  };
   const int places = PhasedList<2>::places(p.columns);
-  const TileGroup group(words(p.begin + p.index / places), p.begin, p.end);
+  const TileGroup group(tile_words(a, p.begin + p.index / places), p.begin, p.end);
   const int at = p.index - (group.first - p.begin) * places;  // within the group's items
   const int paired = group.count & ~1;                        // tiles
   int tile = group.first + group.count - 1, column = at - paired * places,
@@ -160,9 +158,9 @@ __device__ __forceinline__ PhasedItem paired_item(const FfnArgs& a, const Phased
     weights = kWeightsHalf | (group.count > 2 ? kWeightsAgain : 0);
     if (column >= p.columns) return no_rows(1);  // neither block has anything
   } else if (column >= p.columns) {
-    return no_rows(PhasedList<2>::units(a, p));
+    return no_rows(p.units(a));
   }
-  return phased_item(a, p, tile, column, words(tile), weights);
+  return phased_item(a, p, tile, column, tile_words(a, tile), weights);
 }
 
 // By one thread.
@@ -233,123 +231,180 @@ __device__ __forceinline__ void phased_schedule(const PhasedShared& s, const Ffn
   }
 }
 
-// By the 96 threads behind the first warp: all bring rows and their scales, the last two also the
-// weights' two scales of a unit.  Rows that stand together (those between the projections, and
-// grouped ones) the copy engine brings, asked by the first: copies of 16 bytes a thread cost an
-// eighth of a full tile's time.
+// The 96 threads behind the first warp: all bring rows and their scales, by copies of 16 and of 4
+// bytes a thread; or one asks the copy engine for them, where they stand together and the scales
+// column by column: a third less time for a full tile's unit.
 template <class E>
-__device__ __forceinline__ void phased_gather(const PhasedShared& s, const FfnArgs& a,
-                                              const PhasedMaps& maps) {
-  const int thread = threadIdx.x - 32;
-  // A row of a unit is 8 chunks of 16 bytes; this thread brings the same one of every kStep-th row.
-  // Their places repeat after two of them, but for the rows' own distance.
-  constexpr int kChunks = kScaleGroup / 16, kStep = kFfnGatherThreads / kChunks,
-                kMine = ceil_div(E::kRows, kStep), kScales = ceil_div(E::kRows, kFfnGatherThreads);
-  static_assert(kStep % 8 == 4);
-  const int chunk = thread % kChunks, first_row = thread / kChunks;
-  const u32 place[2] = {
-      static_cast<u32>(first_row * kScaleGroup + (chunk ^ (first_row % 8)) * 16),
-      static_cast<u32>(first_row * kScaleGroup + (chunk ^ ((first_row + kStep) % 8)) * 16)};
+struct PhasedGatherer {
+  const PhasedShared& s;
+  const FfnArgs& a;
+  const PhasedMaps& maps;
+  const int thread = threadIdx.x - 32, lane = threadIdx.x % 32;
   const int d_blocks = a.hidden / kScaleGroup, h_blocks = a.intermediate / kScaleGroup;
-  const int scale = thread - (kFfnGatherThreads - 2);  // of the weights, or negative
-  RingCursor unit{E::kStages}, item{kFfnItemSlots};
-  unit.phase = 1;
+  RingCursor unit{E::kStages, 0, 1}, item{kFfnItemSlots};
   int unpublished = -1;  // tile
   u32 written = 0;       // phase
 
-#pragma unroll 1
-  for (;; item.next()) {
-    mbarrier_wait(s.item_full(item.slot), item.phase);
-    const PhasedItem it = *E::head(s, item.slot);
-    if (it.rows == kNoMoreItems) break;
-    Row* rows = E::rows(s, item.slot);
-    for (int r = thread; r < it.rows; r += kFfnGatherThreads)
-      *reinterpret_cast<int2*>(rows + r) =
-          load_cg(reinterpret_cast<const int2*>(a.rows + it.row0 + r));
-    const int all_up = h_blocks;  // of the tile's items
-    if (it.down && thread == 0) {
-      wait_at_least(a.ready + it.tile, all_up);
-      fence_proxy_async_global();
-    }
-    named_barrier(kGatherers, kFfnGatherThreads);
-    if (thread % 32 == 0) mbarrier_arrive(s.rows_full(item.slot));
+  __device__ __forceinline__ int blocks(const PhasedItem& it) const {
+    return it.down ? h_blocks : d_blocks;
+  }
 
-    const int blocks = it.down ? h_blocks : d_blocks;
-    const bool together = it.down || a.rows_grouped;
-    const float* row_scales = it.down ? a.middle_scale : a.rows_scale;
-    // What a unit needs stands ready: where rows begin, in blocks of 128 columns.
-    const auto block_at = [&](int r) -> u32 {
-      return r < it.rows ? (together ? it.row0 + r : rows[r].token) * blocks : 0;
+  // By threads of number `by` of `threads`: what consumers want to know of the rows, and the
+  // weights' scales of all units: gate and up of a 128-block of h, or two 128-blocks of the output,
+  // of which the last may be missing.
+  __device__ __forceinline__ void bring_rows(const PhasedItem& it, int by, int threads) const {
+    const auto weight_scale = [&](int i) {  // scale i of 2 * it.units
+      const bool second = i >= it.units;
+      const int block = it.down ? it.column * 2 + second : second * h_blocks + it.column;
+      const bool there = i < 2 * it.units && it.rows > 0 && (!it.down || block < d_blocks);
+      const long long row = static_cast<long long>(it.expert) * (it.down ? d_blocks : 2 * h_blocks);
+      return there ? load_cg((it.down ? a.scale2 : a.scale13) + (row + block) * blocks(it) +
+                             it.first + i - second * it.units)
+                   : 0.0f;
     };
-    u32 scale_at[kScales];
+    float* scales = E::weight_scales(s, item.slot);
+    const auto put = [&](int i, float scale) {
+      const int second = i >= it.units;
+      if (i < 2 * it.units) scales[second * (kPhasedMostUnits - it.units) + i] = scale;
+    };
+    Row* rows = E::rows(s, item.slot);
+    const auto row = [&](int r) {
+      return r < it.rows ? load_cg(reinterpret_cast<const int2*>(a.rows + it.row0 + r)) : int2{};
+    };
+    // One latency for all that most items have.
+    constexpr int kAtOnce = 2;
+    float scale[kAtOnce];
+    int2 at[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < kScales; ++i) scale_at[i] = block_at(thread + i * kFfnGatherThreads);
-    // Gate and up of a 128-block of h, or two 128-blocks of the output; the last may be missing.
-    const int weight_block = it.down ? it.column * 2 + scale : scale * h_blocks + it.column;
-    const float* weight_scale =
-        scale >= 0 && it.rows > 0 && (!it.down || weight_block < d_blocks)
-            ? (it.down ? a.scale2 : a.scale13) +
-                  (static_cast<long long>(it.expert) * (it.down ? d_blocks : 2 * h_blocks) +
-                   weight_block) *
-                      blocks
-            : nullptr;
-    // When this thread publishes the item before, which the consumers have left when its ring is
-    // filled once more.  To be sure that the whole GPU sees what was written takes long, and an SM
-    // is sure of one thing at a time (0.7 us each): consumers that wait for it hold up the tensor
-    // cores.
-    const int publish_at =
-        thread == kFfnGatherThreads - 32 && unpublished >= 0 && publishes_meanwhile(it)
-            ? min(E::kStages, it.units - 1)
-            : -1;
-    const auto each_unit = [&](const auto& bring_rows) {
+    for (int i = 0; i < kAtOnce; ++i) {
+      scale[i] = weight_scale(by + i * threads);
+      at[i] = row(by + i * threads);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      put(by + i * threads, scale[i]);
+      if (by + i * threads < it.rows) *reinterpret_cast<int2*>(rows + by + i * threads) = at[i];
+    }
 #pragma unroll 1
-      for (int k = it.first; k < it.first + it.units; ++k, unit.next()) {
-        mbarrier_wait(s.empty(unit.slot), unit.phase);
-        if (k == publish_at) mbarrier_wait(s.written(), written);
-        bring_rows(k, E::tokens(s, unit.slot));
-#pragma unroll
-        for (int i = 0; i < kScales; ++i) {
-          const int r = thread + i * kFfnGatherThreads;
-          if (r < it.rows)
-            copy_async_4(s.ring + E::row_scales_at(unit.slot) + r * 4,
-                         row_scales + scale_at[i] + k);
-        }
-        if (weight_scale)
-          copy_async_4(s.ring + E::weight_scales_at(unit.slot) + scale * 4, weight_scale + k);
-        copy_async_arrive(s.full(unit.slot));
-        if (k == publish_at) add_release(a.ready + unpublished, 1);
-      }
-    };
-    if (together) {
-      each_unit([&](int k, u32 to) {
-        if (thread > 0) return;
-        mbarrier_expect(s.full(unit.slot), round_up(it.rows, kPhasedBoxRows) * kScaleGroup);
+    for (int i = by + kAtOnce * threads; i < 2 * it.units; i += threads) put(i, weight_scale(i));
+    static_assert(kAtOnce * 64 >= E::kRows);
+  }
+
+  // By one thread: the copy engine brings an item's rows and scales.
+  __device__ __forceinline__ void bring_together(const PhasedItem& it) {
+    const TensorMap* map = it.down ? maps.middle : maps.rows;
+    const long long pitch = it.down ? column_pitch(a.most_rows) : a.scale_pitch;
+    const int skipped = it.row0 % kScalesTogether;  // scales in front
+    const float* scales = (it.down ? a.middle_scale : a.rows_scale) + (it.row0 - skipped);
+    const int scale_bytes = round_up(skipped + it.rows, kScalesTogether) * 4,
+              bytes = round_up(it.rows, kPhasedBoxRows) * kScaleGroup + scale_bytes;
+#pragma unroll 1
+    for (int k = it.first; k < it.first + it.units; ++k, unit.next()) {
+      const u32 full = s.full(unit.slot), to = E::tokens(s, unit.slot);
+      mbarrier_wait(s.empty(unit.slot), unit.phase);
+      if (it.rows > 0) {
+        mbarrier_expect(full, bytes);
 #pragma unroll 1
         for (int r = 0; r < it.rows; r += kPhasedBoxRows)
-          tma_load_2d(to + r * kScaleGroup, it.down ? maps.middle : maps.rows, s.full(unit.slot),
-                      k * kScaleGroup, it.row0 + r);
-      });
-    } else {
-      u32 row_at[kMine];
-#pragma unroll
-      for (int i = 0; i < kMine; ++i) row_at[i] = block_at(first_row + i * kStep);
-      each_unit([&](int k, u32 to) {
-#pragma unroll
-        for (int i = 0; i < kMine; ++i)
-          if (first_row + i * kStep < it.rows)
-            copy_async_16(to + place[i % 2] + i * kStep * kScaleGroup,
-                          a.rows_q + chunk * 16 + static_cast<u64>(row_at[i] + k) * kScaleGroup);
-      });
+          tma_load_2d(to + r * kScaleGroup, map, full, k * kScaleGroup, it.row0 + r);
+        bulk_load(s.ring + E::row_scales_at(unit.slot), scales + k * pitch, full, scale_bytes);
+      }
+      mbarrier_arrive(full, kFfnGatherThreads);
     }
-    // The last who waited for a tile leaves its counter as it was, for a launch on the same list.
-    if (it.down && thread == 0 &&
-        atomicAdd(a.ready + it.tile, 1) == all_up + ceil_div(a.hidden, kFfnUnitCols) * it.parts - 1)
-      a.ready[it.tile] = 0;
-    if (unpublished >= 0) written ^= 1;
-    unpublished = it.rows > 0 && !it.down ? it.tile : -1;
-    __syncwarp();
-    if (thread % 32 == 0) mbarrier_arrive(s.item_empty(item.slot));
   }
-}
+
+  // By all: row by row.
+  __device__ __forceinline__ void bring_apart(const PhasedItem& it, int publish_at) {
+    // A row of a unit is 8 chunks of 16 bytes; this thread brings the same one of every kStep-th
+    // row.  Their places repeat after two of them, but for the rows' own distance.
+    constexpr int kChunks = kScaleGroup / 16, kStep = kFfnGatherThreads / kChunks,
+                  kMine = ceil_div(E::kRows, kStep),
+                  kScales = ceil_div(E::kRows, kFfnGatherThreads);
+    static_assert(kStep % 8 == 4);
+    const int chunk = thread % kChunks, first_row = thread / kChunks;
+    const u32 place[2] = {
+        static_cast<u32>(first_row * kScaleGroup + (chunk ^ (first_row % 8)) * 16),
+        static_cast<u32>(first_row * kScaleGroup + (chunk ^ ((first_row + kStep) % 8)) * 16)};
+    // What a unit needs stands ready: where rows begin, in blocks of 128 columns.
+    const Row* rows = E::rows(s, item.slot);
+    const auto block_at = [&](int r) -> u32 {
+      return r < it.rows ? (a.rows_grouped ? it.row0 + r : rows[r].token) * d_blocks : 0;
+    };
+    u32 scale_at[kScales], row_at[kMine];
+#pragma unroll
+    for (int i = 0; i < kScales; ++i) scale_at[i] = block_at(thread + i * kFfnGatherThreads);
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) row_at[i] = block_at(first_row + i * kStep);
+#pragma unroll 1
+    for (int k = it.first; k < it.first + it.units; ++k, unit.next()) {
+      mbarrier_wait(s.empty(unit.slot), unit.phase);
+      if (k == publish_at) mbarrier_wait(s.written(), written);
+      const u32 to = E::tokens(s, unit.slot);
+#pragma unroll
+      for (int i = 0; i < kMine; ++i)
+        if (first_row + i * kStep < it.rows)
+          copy_async_16(to + place[i % 2] + i * kStep * kScaleGroup,
+                        a.rows_q + chunk * 16 + static_cast<u64>(row_at[i] + k) * kScaleGroup);
+#pragma unroll
+      for (int i = 0; i < kScales; ++i) {
+        const int r = thread + i * kFfnGatherThreads;
+        if (r < it.rows)
+          copy_async_4(s.ring + E::row_scales_at(unit.slot) + r * 4,
+                       a.rows_scale + scale_at[i] + k);
+      }
+      copy_async_arrive(s.full(unit.slot));
+      if (k == publish_at) add_release(a.ready + unpublished, 1);
+    }
+  }
+
+  // The last who waited for a tile leaves its counter as it was, for a launch on the same list.
+  __device__ __forceinline__ void leave_counter(const PhasedItem& it) const {
+    const int all = h_blocks + ceil_div(a.hidden, kFfnUnitCols) * it.parts;
+    if (atomicAdd(a.ready + it.tile, 1) == all - 1) a.ready[it.tile] = 0;
+  }
+
+  __device__ __forceinline__ void run() {
+#pragma unroll 1
+    for (;; item.next()) {
+      mbarrier_wait(s.item_full(item.slot), item.phase);
+      const PhasedItem it = *E::head(s, item.slot);
+      if (it.rows == kNoMoreItems) break;
+      // When this thread publishes the item before, which the consumers have left when its ring is
+      // filled once more.  To be sure that the whole GPU sees what was written takes long, and an
+      // SM is sure of one thing at a time (0.7 us each): consumers that wait for it hold up the
+      // tensor cores.
+      const bool publishes =
+          thread == kFfnGatherThreads - 32 && unpublished >= 0 && publishes_meanwhile(it);
+      if (stands_together(a, it)) {
+        if (thread >= 32) bring_rows(it, thread - 32, kFfnGatherThreads - 32);
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(s.rows_full(item.slot));
+        if (thread == 0) {
+          if (it.down && it.rows > 0) {
+            wait_at_least(a.ready + it.tile, h_blocks);
+            fence_proxy_async_global();
+          }
+          bring_together(it);
+          if (it.down && it.rows > 0) leave_counter(it);
+        } else {
+          unit.skip(it.units);
+        }
+        if (publishes) {
+          mbarrier_wait(s.written(), written);
+          add_release(a.ready + unpublished, 1);
+        }
+      } else {
+        bring_rows(it, thread, kFfnGatherThreads);
+        named_barrier(kGatherers, kFfnGatherThreads);
+        if (lane == 0) mbarrier_arrive(s.rows_full(item.slot));
+        bring_apart(it, publishes ? min(E::kStages, it.units - 1) : -1);
+      }
+      if (unpublished >= 0) written ^= 1;
+      unpublished = it.rows > 0 && !it.down ? it.tile : -1;
+      __syncwarp();
+      if (lane == 0) mbarrier_arrive(s.item_empty(item.slot));
+    }
+  }
+};
 
 }  // namespace ramp

@@ -20,7 +20,12 @@ struct PhasedItem {
   short first;    // of its units of 128 columns of d or of h,
   short units;    // and how many
 };
-static_assert(sizeof(PhasedItem) <= kPhasedHeadBytes);
+static_assert(sizeof(PhasedItem) == kPhasedHeadBytes);
+// Whether the copy engine brings an item's rows and their scales, because the rows stand together
+// and their scales column by column.
+__device__ __forceinline__ bool stands_together(const FfnArgs& a, const PhasedItem& it) {
+  return it.down || a.scale_pitch;
+}
 // Whether the item before, if it is an up item, is published while this one is worked on.  Not
 // before a down item, which may wait for it, nor before one of no rows: the cluster's other block
 // may have one.
@@ -74,7 +79,11 @@ struct PhasedCode {
     return reinterpret_cast<PhasedItem*>(s.base + layout.items + i * layout.item_bytes);
   }
   __device__ static Row* rows(const PhasedShared& s, int i) {
-    return reinterpret_cast<Row*>(s.base + layout.items + i * layout.item_bytes + kPhasedHeadBytes);
+    return reinterpret_cast<Row*>(s.base + layout.items + i * layout.item_bytes + layout.item_rows);
+  }
+  // Of the item's units, those of the first 128 weight rows of each, then those of the other 128.
+  __device__ static float* weight_scales(const PhasedShared& s, int i) {
+    return reinterpret_cast<float*>(head(s, i) + 1);
   }
   __device__ static u32 weights(const PhasedShared& s, int slot) {
     return s.ring + slot * kFfnUnitBytes;
@@ -82,8 +91,9 @@ struct PhasedCode {
   __device__ static u32 tokens(const PhasedShared& s, int slot) {
     return s.ring + layout.rows + slot * kRows * kScaleGroup;
   }
-  __device__ static int row_scales_at(int slot) { return layout.scales_x + slot * kRows * 4; }
-  __device__ static int weight_scales_at(int slot) { return layout.scales_w + slot * 8; }
+  __device__ static int row_scales_at(int slot) {
+    return layout.scales_x + slot * phased_scales(kRows) * 4;
+  }
 };
 
 }  // namespace ramp

@@ -41,6 +41,9 @@ inline void named_barrier(int id, int threads) { emulator::named_barrier(id, thr
 inline void mbarrier_init(u32 bar, int arrivals) { emulator::barrier_init(bar, arrivals); }
 inline void fence_mbarrier_init() {}
 inline void mbarrier_arrive(u32 bar) { emulator::barrier_arrive(bar, 0); }
+inline void mbarrier_arrive(u32 bar, int times) {
+  for (int i = 0; i < times; ++i) emulator::barrier_arrive(bar, 0);
+}
 inline void mbarrier_arrive_expect(u32 bar, int bytes) { emulator::barrier_arrive(bar, bytes); }
 inline void mbarrier_expect(u32 bar, int bytes) { emulator::barrier_expect(bar, bytes); }
 inline void mbarrier_wait(u32 bar, u32 parity) { emulator::barrier_wait(bar, parity); }
@@ -106,6 +109,13 @@ inline void tma_load_4d_both(u32 to, const void* map, u32 bar, int c0, int c1, i
              {c0, c1, c2, c3});
 }
 
+inline void bulk_load(u32 to, const void* from, u32 bar, int bytes) {
+  if (bytes % 16 || to % 16 || reinterpret_cast<std::uintptr_t>(from) % 16)
+    emulator::violate("a bulk copy that is not on 16 bytes");
+  const auto size = static_cast<std::size_t>(bytes);
+  emulator::land_later(to, bar, size,
+                       [from, size](char* place) { std::memcpy(place, from, size); });
+}
 inline void copy_async_16(u32 to, const void* from) { emulator::copy_later(to, from, 16); }
 inline void copy_async_4(u32 to, const void* from) { emulator::copy_later(to, from, 4); }
 inline void copy_async_arrive(u32 bar) { emulator::copies_arrive(bar); }
