@@ -80,7 +80,11 @@ Cubin compile(const CompileRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   Cubin cubin;
   Program program(request);
-  const int status = program.compile(effective_options(request));
+  std::vector<std::string> options = effective_options(request);
+  // From CUDA 12.9 on NVRTC keeps code where there is a driver (~/.nv), and says nothing of
+  // registers and spills when it finds it there.
+  if (std::pair(nvrtc().major, nvrtc().minor) >= std::pair(12, 9)) options.push_back("--no-cache");
+  const int status = program.compile(options);
   cubin.log = program.log();
   if (status != 0)
     throw Error(fmt::format("{} doesn't compile for {} with NVRTC {} ({}):\n{}", request.name,
@@ -91,6 +95,10 @@ Cubin compile(const CompileRequest& request) {
     throw Error("arch", request.arch,
                 "a real architecture such as sm_90a (compute_90 makes no cubin)", "");
   read_resources(cubin.log, cubin);
+  if (cubin.silent())
+    throw Error(request.name, "code without a word of registers and spills",
+                "what --ptxas-options=-v prints for each kernel",
+                "run again with CUDA_CACHE_DISABLE=1");
   cubin.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return cubin;
 }

@@ -47,6 +47,13 @@ const KernelResources* Cubin::find(std::string_view name) const {
   return nullptr;
 }
 
+bool Cubin::silent() const {
+  // Each function's code is a section of this name.
+  constexpr std::string_view kCode = ".text.";
+  return kernels.empty() &&
+         std::search(bytes.begin(), bytes.end(), kCode.begin(), kCode.end()) != bytes.end();
+}
+
 bool Cubin::spills() const {
   return std::any_of(kernels.begin(), kernels.end(),
                      [](const KernelResources& k) { return k.spill_stores || k.spill_loads; });

@@ -33,6 +33,8 @@ struct Cubin {
   // The function, or nullptr.
   const KernelResources* find(std::string_view name) const;
   bool spills() const;  // any function does
+  // There is code, but nothing is known of its registers and spills.
+  bool silent() const;
   // Empty when the code is as fast as written; else why not: "ffn: 24 bytes of spills, ...".
   std::string defects() const;
 };

@@ -316,6 +316,7 @@ std::optional<Cubin> CubinCache::read_entry(const std::string& name, const Cache
     return std::nullopt;
   }
   std::optional<Cubin> cubin = decode_entry(*bytes, key);
+  if (cubin && cubin->silent()) cubin.reset();
   if (!cubin && damage == Damage::kCounted) ++shared_->damaged;
   return cubin;
 }

@@ -21,6 +21,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/error.hpp"
 #include "gpu/nvrtc.hpp"
@@ -195,6 +196,23 @@ TEST_F(CacheTest, TruncatedEmptyAndOverlongEntriesAreRebuilt) {
     EXPECT_EQ(code(cache.get(request())), "\177ELF code of ffn");
     EXPECT_EQ(slurp(path), good);
   }
+}
+
+// As NVRTC with a cache of its own makes it: every later run would find that entry and refuse it.
+TEST_F(CacheTest, AnEntryThatSaysNothingOfItsCodeIsRebuilt) {
+  bool silent = true;
+  CubinCache cache(options_, [&](const CompileRequest& r) {
+    Cubin cubin = fake(r);
+    const std::string section = ".text.ffn";
+    cubin.bytes.insert(cubin.bytes.end(), section.begin(), section.end());
+    if (std::exchange(silent, false)) cubin.kernels.clear();
+    return cubin;
+  });
+  EXPECT_TRUE(cache.get(request()).kernels.empty());
+  EXPECT_FALSE(cache.find(request()));
+  EXPECT_EQ(cache.counters().damaged, 1);
+  EXPECT_EQ(cache.get(request()).kernels.size(), 1u);
+  EXPECT_TRUE(cache.find(request()));
 }
 
 TEST_F(CacheTest, AnEntryOfAnotherRequestUnderThisNameIsRefused) {

@@ -214,12 +214,13 @@ TEST(SharedMemory, OfTwoPhasesToo) {
     EXPECT_EQ(l.staging % 16, 0) << label;
     EXPECT_EQ(l.items % 16, 0) << label;
     EXPECT_EQ(l.item_bytes % 16, 0) << label;
+    EXPECT_EQ(l.item_bytes, kPhasedHeadBytes + 2 * kPhasedMostUnits * 4 + c.rows * 8) << label;
+    EXPECT_EQ(l.scales_x % 16, 0) << label << ": a bulk copy's place";
     EXPECT_LE(kPhasedMiddlePitch, kFfnStagingPitch) << "activated rows fit where outputs do";
     const std::pair<int, int> regions[] = {
         {0, c.stages * kFfnUnitBytes},          {l.rows, c.stages * c.rows * kScaleGroup},
-        {l.staging, c.rows * kFfnStagingPitch}, {l.scales_x, c.stages * c.rows * 4},
-        {l.scales_w, c.stages * 2 * 4},         {l.row_max, 2 * 64 * 4},
-        {l.items, kFfnItemSlots * l.item_bytes}};
+        {l.staging, c.rows * kFfnStagingPitch}, {l.scales_x, c.stages * (c.rows + 4) * 4},
+        {l.row_max, 2 * 64 * 4},                {l.items, kFfnItemSlots * l.item_bytes}};
     expect_apart(regions, l.bytes, label);
   }
 }

@@ -31,10 +31,10 @@ std::vector<Region> regions(const LocalShape& s, std::size_t tokens, bool row_a_
           {w.tiles, (pairs + experts) * sizeof(Tile)},
           {w.run_counts, by_runs ? selecting.blocks * experts * 4 : 0},
           {w.places, by_runs ? pairs * 4 : 0},
-          {w.rows_scale, rows * (d / 128) * 4},
+          {w.rows_scale, (rows + 3) / 4 * 4 * (d / 128) * 4},
           {w.rows_q, rows * d},
           {w.ready, (pairs + experts) * 4},
-          {w.middle_scale, pairs * (h / 128) * 4},
+          {w.middle_scale, (pairs + 3) / 4 * 4 * (h / 128) * 4},
           {w.middle_q, pairs * h},
           {w.position, pairs * 4},
           {w.slots, pairs * d * 2}};

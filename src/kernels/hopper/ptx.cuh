@@ -319,6 +319,12 @@ __device__ __forceinline__ u32 pack_bf16(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
 }
+// The larger of each of two bf16; a NaN only where both are.
+__device__ __forceinline__ u32 max_bf16_2(u32 a, u32 b) {
+  u32 v;
+  asm("max.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
 // {low, high} as e4m3, round to nearest even, saturating; NaN stays NaN.
 __device__ __forceinline__ u16 pack_e4m3(float low, float high) {
   u16 packed;

@@ -91,14 +91,13 @@ static __device__ __noinline__ void take_arrived_rows(const PrepareArgs& a, int 
     while (p.token >= shared[expert]) ++expert;
     return Place{expert, expert * a.slots + p.token - (expert > 0 ? shared[expert - 1] : 0)};
   };
-  const auto load = [&](const RowPiece& p, const Place& place, int4(&row)[kPieceHalves]) {
+  const auto load = [&](const RowPiece& p, const Place& place, int4(&row)[kPieceChunks]) {
+    const unsigned short* from =
+        a.hidden + static_cast<long long>(place.row) * a.hidden_size + p.column();
+    const bool there = a.hidden && p.token < rows && p.inside(a.hidden_size);
 #pragma unroll
-    for (int h = 0; h < kPieceHalves; ++h)
-      row[h] =
-          a.hidden && p.token < rows && p.column(h) < a.hidden_size
-              ? load_cg(reinterpret_cast<const int4*>(
-                    a.hidden + static_cast<long long>(place.row) * a.hidden_size + p.column(h)))
-              : int4{};
+    for (int c = 0; c < kPieceChunks; ++c)
+      row[c] = there ? load_cg(reinterpret_cast<const int4*>(from + c * kChunkStep)) : int4{};
   };
   // Lane g has the scale of the piece's group g.
   const auto has_scale = [&](const RowPiece& p) {
@@ -119,29 +118,30 @@ static __device__ __noinline__ void take_arrived_rows(const PrepareArgs& a, int 
 
   RowPiece now(a.hidden_size, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps);
   Place place = place_of(now);
-  int4 row[kPieceHalves];
+  int4 row[kPieceChunks];
   load(now, place, row);
   float scale = load_scale(now, place);
 #pragma unroll 1
   while (now.token < rows) {
     const RowPiece then = now.next();
     const Place next_place = place_of(then);
-    int4 next[kPieceHalves];
+    int4 next[kPieceChunks];
     load(then, next_place, next);
     const float next_scale = load_scale(then, next_place);
-    const long long begin = static_cast<long long>(place.row) * a.hidden_size;
+    const long long begin = static_cast<long long>(place.row) * a.hidden_size + now.column();
+    const bool inside = now.inside(a.hidden_size);
+    if (a.hidden) {  // the same in the whole warp
+      const Quantised<kPieceChunks> q = quantise(row);
 #pragma unroll
-    for (int h = 0; h < kPieceHalves; ++h) {
-      const long long at = begin + now.column(h);
-      const bool inside = now.column(h) < a.hidden_size;
-      if (a.hidden) {  // the same in the whole warp
-        const QuantisedEight q = quantise_eight(row[h]);
-        if (inside) *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
-        if (inside && lane % 16 == 0)
-          a.rows_scale[group_at(place.row, now.column(h) / kScaleGroup)] = q.scale;
-      }
-      if (inside && a.output) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
-      row[h] = next[h];
+      for (int c = 0; c < kPieceChunks; ++c)
+        if (inside) *reinterpret_cast<uint2*>(a.rows_q + begin + c * kChunkStep) = q.codes[c];
+      if (inside && now.has_scale()) a.rows_scale[group_at(place.row, now.group())] = q.scale;
+    }
+#pragma unroll
+    for (int c = 0; c < kPieceChunks; ++c) {
+      if (inside && a.output)
+        *reinterpret_cast<uint4*>(a.output + begin + c * kChunkStep) = uint4{0, 0, 0, 0};
+      row[c] = next[c];
     }
     if (has_scale(now)) a.rows_scale[group_at(place.row, now.piece * kPieceGroups + lane)] = scale;
     scale = next_scale;

@@ -29,44 +29,44 @@ __device__ __forceinline__ void combine(const CombineArgs& a) {
   while (now.token < a.tokens) {
     const RowPiece then = now.next();
     const int next_position = position_of(then);
-    float sum[kPieceHalves][8] = {};
+    float sum[kPieceChunks][8] = {};
     for (unsigned left = __ballot_sync(~0u, position >= 0); left;) {
-      int4 v[kCombineAtOnce][kPieceHalves];
+      int4 v[kCombineAtOnce][kPieceChunks];
       const int rows = __popc(left);
 #pragma unroll
       for (int i = 0; i < kCombineAtOnce; ++i) {
         if (!left) break;
         const long long row = __shfl_sync(~0u, position, __ffs(left) - 1);
         left &= left - 1;
-        const unsigned short* slot = a.slots + row * a.hidden;
+        const unsigned short* slot = a.slots + row * a.hidden + now.column();
 #pragma unroll
-        for (int h = 0; h < kPieceHalves; ++h)
-          if (now.column(h) < a.hidden)
-            v[i][h] = load_cg(reinterpret_cast<const int4*>(slot + now.column(h)));
+        for (int c = 0; c < kPieceChunks; ++c)
+          if (now.inside(a.hidden))
+            v[i][c] = load_cg(reinterpret_cast<const int4*>(slot + c * kChunkStep));
       }
 #pragma unroll
       for (int i = 0; i < kCombineAtOnce; ++i) {
         if (i >= rows) break;
 #pragma unroll
-        for (int h = 0; h < kPieceHalves; ++h) {
+        for (int c = 0; c < kPieceChunks; ++c) {
           const unsigned word[4] = {
-              static_cast<unsigned>(v[i][h].x), static_cast<unsigned>(v[i][h].y),
-              static_cast<unsigned>(v[i][h].z), static_cast<unsigned>(v[i][h].w)};
+              static_cast<unsigned>(v[i][c].x), static_cast<unsigned>(v[i][c].y),
+              static_cast<unsigned>(v[i][c].z), static_cast<unsigned>(v[i][c].w)};
 #pragma unroll
           for (int w = 0; w < 4; ++w) {
-            sum[h][2 * w] += __uint_as_float(word[w] << 16);
-            sum[h][2 * w + 1] += __uint_as_float(word[w] & 0xffff0000u);
+            sum[c][2 * w] += __uint_as_float(word[w] << 16);
+            sum[c][2 * w + 1] += __uint_as_float(word[w] & 0xffff0000u);
           }
         }
       }
     }
-    unsigned short* to = a.output + static_cast<long long>(now.token) * a.hidden;
+    unsigned short* to = a.output + static_cast<long long>(now.token) * a.hidden + now.column();
 #pragma unroll
-    for (int h = 0; h < kPieceHalves; ++h)
-      if (now.column(h) < a.hidden)
-        *reinterpret_cast<uint4*>(to + now.column(h)) =
-            uint4{pack_bf16(sum[h][0], sum[h][1]), pack_bf16(sum[h][2], sum[h][3]),
-                  pack_bf16(sum[h][4], sum[h][5]), pack_bf16(sum[h][6], sum[h][7])};
+    for (int c = 0; c < kPieceChunks; ++c)
+      if (now.inside(a.hidden))
+        *reinterpret_cast<uint4*>(to + c * kChunkStep) =
+            uint4{pack_bf16(sum[c][0], sum[c][1]), pack_bf16(sum[c][2], sum[c][3]),
+                  pack_bf16(sum[c][4], sum[c][5]), pack_bf16(sum[c][6], sum[c][7])};
     position = next_position;
     now = then;
   }

@@ -27,69 +27,63 @@ __device__ __forceinline__ void quantise_rows(const PrepareArgs& a, int block, i
                           a.hidden + static_cast<long long>(of) * kScaleGroup + lane16 * 8))
                     : int4{};
   };
-  int4 row = load(g);
+  int4 row[1] = {load(g)};
   meanwhile();
   for (; g - (threadIdx.x / 16) % 2 < all; g += step) {
     // Both halves of a warp stay until the later is done: the shuffles name them all.
     const int4 next = load(g + step);
     const bool mine = g < all;
     const long long at = static_cast<long long>(g) * kScaleGroup + lane16 * 8;
-    const QuantisedEight q = quantise_eight(row);
+    const Quantised<1> q = quantise(row);
     if (mine) {
-      *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes;
+      *reinterpret_cast<uint2*>(a.rows_q + at) = q.codes[0];
       if (lane16 == 0) a.rows_scale[g] = q.scale;
       if (a.output) *reinterpret_cast<uint4*>(a.output + at) = uint4{0, 0, 0, 0};
     }
-    row = next;
+    row[0] = next;
   }
 }
 
 // The same for large loads, piece by piece, those of a warp from `now` on up to token `end`: it
 // asks for the key of a piece two ahead and, if anybody wants the token, for its columns one ahead.
-// key_of(piece) is a word a lane, wanted(piece, key) bits that all lanes know; put(piece, key,
-// bits, halves) is called where there are any.  The same columns of `output` are cleared, if it is
-// there.
+// key_of(piece) is a word a lane, -1 behind the end, wanted(piece, key) bits that all lanes know;
+// put(piece, key, bits, halves) is called where there are any.  The same columns of `output` are
+// cleared, if it is there.
 template <class KeyOf, class Wanted, class Put, class Meanwhile>
 __device__ __forceinline__ void quantise_pieces(const PrepareArgs& a, RowPiece now, int end,
                                                 unsigned short* output, const KeyOf& key_of,
                                                 const Wanted& wanted, const Put& put,
                                                 const Meanwhile& meanwhile) {
-  const auto load = [&](const RowPiece& p, unsigned copies, int4(&row)[kPieceHalves]) {
-    const unsigned short* from = a.hidden + static_cast<long long>(p.token) * a.hidden_size;
+  const auto load = [&](const RowPiece& p, unsigned copies, int4(&row)[kPieceChunks]) {
+    const unsigned short* from =
+        a.hidden + static_cast<long long>(p.token) * a.hidden_size + p.column();
+    const bool there = copies && p.inside(a.hidden_size);
 #pragma unroll
-    for (int h = 0; h < kPieceHalves; ++h)
-      row[h] = copies && p.column(h) < a.hidden_size
-                   ? load_cg(reinterpret_cast<const int4*>(from + p.column(h)))
-                   : int4{};
+    for (int c = 0; c < kPieceChunks; ++c)
+      row[c] = there ? load_cg(reinterpret_cast<const int4*>(from + c * kChunkStep)) : int4{};
   };
   const auto key_inside = [&](const RowPiece& p) { return p.token < end ? key_of(p) : -1; };
-  const auto wanted_inside = [&](const RowPiece& p, int key) {
-    return p.token < end ? wanted(p, key) : 0u;
-  };
   RowPiece then = now.next();
-  int4 row[kPieceHalves];
+  int4 row[kPieceChunks];
   int key = key_inside(now), next_key = key_inside(then);
-  unsigned copies = wanted_inside(now, key);
+  unsigned copies = wanted(now, key);
   load(now, copies, row);
   meanwhile();
   while (now.token < end) {
-    const unsigned next_copies = wanted_inside(then, next_key);
+    const unsigned next_copies = wanted(then, next_key);
     const RowPiece later = then.next();
     const int later_key = key_inside(later);
-    int4 next[kPieceHalves];
+    int4 next[kPieceChunks];
     load(then, next_copies, next);
-    if (copies) {
-      QuantisedEight q[kPieceHalves];
+    if (copies) put(now, key, copies, quantise(row));
+    unsigned short* clear =
+        output && now.inside(a.hidden_size)
+            ? output + static_cast<long long>(now.token) * a.hidden_size + now.column()
+            : nullptr;
 #pragma unroll
-      for (int h = 0; h < kPieceHalves; ++h) q[h] = quantise_eight(row[h]);
-      put(now, key, copies, q);
-    }
-#pragma unroll
-    for (int h = 0; h < kPieceHalves; ++h) {
-      const long long at = static_cast<long long>(now.token) * a.hidden_size + now.column(h);
-      if (now.column(h) < a.hidden_size && output)
-        *reinterpret_cast<uint4*>(output + at) = uint4{0, 0, 0, 0};
-      row[h] = next[h];
+    for (int c = 0; c < kPieceChunks; ++c) {
+      if (clear) *reinterpret_cast<uint4*>(clear + c * kChunkStep) = uint4{0, 0, 0, 0};
+      row[c] = next[c];
     }
     copies = next_copies, key = next_key, next_key = later_key;
     now = then, then = later;
@@ -99,19 +93,15 @@ __device__ __forceinline__ void quantise_pieces(const PrepareArgs& a, RowPiece n
 // A piece into row `row` of `rows_q`, its scales where they stand row by row or column by column.
 template <bool kByColumn>
 __device__ __forceinline__ void store_piece(const PrepareArgs& a, const RowPiece& p, int row,
-                                            const QuantisedEight (&q)[kPieceHalves]) {
+                                            const Quantised<kPieceChunks>& q) {
+  if (!p.inside(a.hidden_size)) return;
+  unsigned char* to = a.rows_q + static_cast<long long>(row) * a.hidden_size + p.column();
 #pragma unroll
-  for (int h = 0; h < kPieceHalves; ++h) {
-    if (p.column(h) >= a.hidden_size) continue;
-    const long long at = static_cast<long long>(row) * a.hidden_size + p.column(h);
-    *reinterpret_cast<uint2*>(a.rows_q + at) = q[h].codes;
-    if (threadIdx.x % 16 > 0) continue;
-    if constexpr (kByColumn)
-      a.rows_scale[static_cast<long long>(p.column(h) / kScaleGroup) * a.scale_pitch + row] =
-          q[h].scale;
-    else
-      a.rows_scale[at / kScaleGroup] = q[h].scale;
-  }
+  for (int c = 0; c < kPieceChunks; ++c)
+    *reinterpret_cast<uint2*>(to + c * kChunkStep) = q.codes[c];
+  if (p.has_scale())
+    a.rows_scale[kByColumn ? scale_at(a.scale_pitch, row, p.group(), 0)
+                           : scale_at(0, row, p.group(), a.hidden_size / kScaleGroup)] = q.scale;
 }
 
 // Tokens with local pairs, by their ids: reading these first costs no latency that anybody waits
@@ -121,13 +111,11 @@ struct LocalTokens {
 
   __device__ __forceinline__ int key_of(const RowPiece& p) const {
     const int lane = threadIdx.x % 32;
-    return a.ids && lane < a.top_k
-               ? load_cg(a.ids + static_cast<long long>(p.token) * a.top_k + lane)
-               : -1;
+    return a.ids && lane < a.top_k ? load_cg(a.ids + p.token * a.top_k + lane) : -1;
   }
-  __device__ __forceinline__ unsigned wanted(int id) const {
+  __device__ __forceinline__ unsigned wanted(const RowPiece& p, int id) const {
     PairCounts counted_elsewhere;
-    const bool local = !a.ids || local_expert_of(a, id, counted_elsewhere) >= 0;
+    const bool local = a.ids ? local_expert_of(a, id, counted_elsewhere) >= 0 : p.token < a.tokens;
     return __ballot_sync(~0u, local) ? 1u : 0u;
   }
 };
@@ -139,8 +127,8 @@ __device__ __forceinline__ void quantise_local_rows(const PrepareArgs& a, int bl
   quantise_pieces(
       a, RowPiece(a.hidden_size, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps),
       a.tokens, a.output, [&](const RowPiece& p) { return local.key_of(p); },
-      [&](const RowPiece&, int id) { return local.wanted(id); },
-      [&](const RowPiece& p, int, unsigned, const QuantisedEight(&q)[kPieceHalves]) {
+      [&](const RowPiece& p, int id) { return local.wanted(p, id); },
+      [&](const RowPiece& p, int, unsigned, const Quantised<kPieceChunks>& q) {
         store_piece<false>(a, p, p.token, q);
       },
       meanwhile);
@@ -157,11 +145,11 @@ __device__ __forceinline__ void clear_output(const PrepareArgs& a, int block, in
 // The rows of a token's pairs, a lane each, -1 where they are another GPU's.
 __device__ __forceinline__ int rows_of_token(const PrepareArgs& a, int token) {
   const int lane = threadIdx.x % 32;
-  return lane < a.top_k ? load_cg(a.position + static_cast<long long>(token) * a.top_k + lane) : -1;
+  return lane < a.top_k ? load_cg(a.position + token * a.top_k + lane) : -1;
 }
 __device__ __forceinline__ void store_piece_a_pair(const PrepareArgs& a, const RowPiece& p, int row,
                                                    unsigned pairs,
-                                                   const QuantisedEight (&q)[kPieceHalves]) {
+                                                   const Quantised<kPieceChunks>& q) {
   for (; pairs; pairs &= pairs - 1)
     store_piece<true>(a, p, __shfl_sync(~0u, row, __ffs(pairs) - 1), q);
 }
@@ -173,7 +161,7 @@ __device__ __forceinline__ void quantise_pairs(const PrepareArgs& a, int block, 
       a, RowPiece(a.hidden_size, warp, warps), a.tokens, nullptr,
       [&](const RowPiece& p) { return rows_of_token(a, p.token); },
       [](const RowPiece&, int row) { return __ballot_sync(~0u, row >= 0); },
-      [&](const RowPiece& p, int row, unsigned pairs, const QuantisedEight(&q)[kPieceHalves]) {
+      [&](const RowPiece& p, int row, unsigned pairs, const Quantised<kPieceChunks>& q) {
         store_piece_a_pair(a, p, row, pairs, q);
       },
       [&] { inspect_tokens(a, warp, warps); });
@@ -187,23 +175,22 @@ __device__ __forceinline__ void quantise_held_pairs(const PrepareArgs& a, int bl
   const int tokens = held_tokens(a.tokens, blocks), first = block * tokens,
             end = min(a.tokens, first + tokens);
   const RowPiece start(a.hidden_size, threadIdx.x / 32, kPrepareWarps, first);
-  // A lane reads what it wrote itself, 16 lanes the same scale.
+  // A lane reads what it wrote itself, but for the scale of its group.
   unsigned char* codes = reinterpret_cast<unsigned char*>(shared);
   float* scales = reinterpret_cast<float*>(codes + static_cast<long long>(tokens) * a.hidden_size);
-  const auto held_at = [&](const RowPiece& p, int h) {
-    return (p.token - first) * a.hidden_size + p.column(h);
+  const auto held_at = [&](const RowPiece& p) {
+    return (p.token - first) * a.hidden_size + p.column();
   };
   const LocalTokens local{a};
   quantise_pieces(
       a, start, end, a.output, [&](const RowPiece& p) { return local.key_of(p); },
-      [&](const RowPiece&, int id) { return local.wanted(id); },
-      [&](const RowPiece& p, int, unsigned, const QuantisedEight(&q)[kPieceHalves]) {
+      [&](const RowPiece& p, int id) { return local.wanted(p, id); },
+      [&](const RowPiece& p, int, unsigned, const Quantised<kPieceChunks>& q) {
+        if (!p.inside(a.hidden_size)) return;
 #pragma unroll
-        for (int h = 0; h < kPieceHalves; ++h) {
-          if (p.column(h) >= a.hidden_size) continue;
-          *reinterpret_cast<uint2*>(codes + held_at(p, h)) = q[h].codes;
-          if (threadIdx.x % 16 == 0) scales[held_at(p, h) / kScaleGroup] = q[h].scale;
-        }
+        for (int c = 0; c < kPieceChunks; ++c)
+          *reinterpret_cast<uint2*>(codes + held_at(p) + c * kChunkStep) = q.codes[c];
+        if (p.has_scale()) scales[held_at(p) / kScaleGroup] = q.scale;
       },
       [&] { inspect_tokens(a, block * kPrepareWarps + threadIdx.x / 32, blocks * kPrepareWarps); });
 
@@ -218,12 +205,13 @@ __device__ __forceinline__ void quantise_held_pairs(const PrepareArgs& a, int bl
     const RowPiece then = now.next();
     const int next_row = then.token < end ? rows_of_token(a, then.token) : -1;
     if (const unsigned pairs = __ballot_sync(~0u, row >= 0)) {
-      QuantisedEight q[kPieceHalves] = {};
+      Quantised<kPieceChunks> q = {};
+      if (now.inside(a.hidden_size)) {
 #pragma unroll
-      for (int h = 0; h < kPieceHalves; ++h)
-        if (now.column(h) < a.hidden_size)
-          q[h] = {*reinterpret_cast<const uint2*>(codes + held_at(now, h)),
-                  scales[held_at(now, h) / kScaleGroup]};
+        for (int c = 0; c < kPieceChunks; ++c)
+          q.codes[c] = *reinterpret_cast<const uint2*>(codes + held_at(now) + c * kChunkStep);
+        q.scale = scales[held_at(now) / kScaleGroup];
+      }
       store_piece_a_pair(a, now, row, pairs, q);
     }
     now = then, row = next_row;

@@ -3,12 +3,14 @@
 // of divided out of an index: the loops that walk like this are bound by instructions.
 #pragma once
 
-#include "base/host_device.h"
+#include "kernels/numeric.h"
 
 namespace ramp {
 
 constexpr int kPieceColumns = 512;
-constexpr int kPieceHalves = 2;  // a lane has eight columns of each
+constexpr int kPieceChunks = 2;  // of eight columns, that a lane has of one group of 128
+constexpr int kPieceLanes = 8;   // that share a group
+constexpr int kChunkStep = kScaleGroup / kPieceChunks;  // columns from a lane's chunk to its next
 
 struct RowPiece {
   int token, piece;
@@ -26,11 +28,19 @@ struct RowPiece {
     if (n.piece >= pieces) n.piece -= pieces, ++n.token;
     return n;
   }
-  // This lane's first column of a half; it may lie beyond the row.
-  __device__ __forceinline__ int column(int half) const {
-    return piece * kPieceColumns + half * (kPieceColumns / kPieceHalves) +
-           static_cast<int>(threadIdx.x) % 32 * 8;
+  // This lane's group; it may lie beyond the row.
+  __device__ __forceinline__ int group() const {
+    return piece * (kPieceColumns / kScaleGroup) + static_cast<int>(threadIdx.x) % 32 / kPieceLanes;
   }
+  // Of its chunks the first column.
+  __device__ __forceinline__ int column() const {
+    return group() * kScaleGroup + static_cast<int>(threadIdx.x) % kPieceLanes * 8;
+  }
+  __device__ __forceinline__ bool inside(int hidden) const {
+    return group() * kScaleGroup < hidden;
+  }
+  // Whether this is the one of the group's lanes that stores its scale.
+  __device__ __forceinline__ static bool has_scale() { return threadIdx.x % kPieceLanes == 0; }
 };
 
 }  // namespace ramp

@@ -7,35 +7,41 @@
 
 namespace ramp {
 
-struct QuantisedEight {
-  uint2 codes;
+// A lane's columns of a group, in chunks of eight.
+template <int kChunks>
+struct Quantised {
+  uint2 codes[kChunks];
   float scale;  // of the whole group
 };
 
-// 16 lanes quantise a group of 128 columns, 8 each; all lanes of the warp must be here.
-__device__ __forceinline__ QuantisedEight quantise_eight(const int4& bf16) {
-  const unsigned word[4] = {static_cast<unsigned>(bf16.x), static_cast<unsigned>(bf16.y),
-                            static_cast<unsigned>(bf16.z), static_cast<unsigned>(bf16.w)};
-  float x[8];
-  float amax = 0;
+// 16 / kChunks lanes beside each other quantise a group of 128 columns; all lanes of the warp must
+// be here.
+template <int kChunks>
+__device__ __forceinline__ Quantised<kChunks> quantise(const int4 (&bf16)[kChunks]) {
+  u32 word[kChunks][4], most = 0;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    x[2 * i] = __uint_as_float(word[i] << 16);
-    x[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
-    amax = fmaxf(amax, fmaxf(fabsf(x[2 * i]), fabsf(x[2 * i + 1])));
+  for (int c = 0; c < kChunks; ++c) {
+    word[c][0] = static_cast<u32>(bf16[c].x), word[c][1] = static_cast<u32>(bf16[c].y);
+    word[c][2] = static_cast<u32>(bf16[c].z), word[c][3] = static_cast<u32>(bf16[c].w);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) most = max_bf16_2(most, word[c][i] & 0x7fff7fffu);
   }
 #pragma unroll
-  for (int d = 8; d > 0; d /= 2) amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, d));
+  for (int d = 8 / kChunks; d > 0; d /= 2) most = max_bf16_2(most, __shfl_xor_sync(~0u, most, d));
+  const float amax = fmaxf(__uint_as_float(most << 16), __uint_as_float(most & 0xffff0000u));
   const float scale = group_scale(amax), inverse = reciprocal(scale);
-  unsigned q[2];
+  const auto pack = [&](u32 two) {
+    return static_cast<u32>(
+        pack_e4m3(quantise_divide(__uint_as_float(two << 16), scale, inverse),
+                  quantise_divide(__uint_as_float(two & 0xffff0000u), scale, inverse)));
+  };
+  Quantised<kChunks> q;
+  q.scale = scale;
 #pragma unroll
-  for (int i = 0; i < 2; ++i)
-    q[i] = pack_e4m3(quantise_divide(x[4 * i], scale, inverse),
-                     quantise_divide(x[4 * i + 1], scale, inverse)) |
-           static_cast<unsigned>(pack_e4m3(quantise_divide(x[4 * i + 2], scale, inverse),
-                                           quantise_divide(x[4 * i + 3], scale, inverse)))
-               << 16;
-  return {{q[0], q[1]}, scale};
+  for (int c = 0; c < kChunks; ++c)
+    q.codes[c] = {pack(word[c][0]) | pack(word[c][1]) << 16, pack(word[c][2]) | pack(word[c][3])
+                                                                                    << 16};
+  return q;
 }
 
 }  // namespace ramp

@@ -116,6 +116,15 @@ inline void bulk_load(u32 to, const void* from, u32 bar, int bytes) {
   emulator::land_later(to, bar, size,
                        [from, size](char* place) { std::memcpy(place, from, size); });
 }
+inline u32 max_bf16_2(u32 a, u32 b) {
+  u32 both = 0;
+  for (int at : {0, 16}) {
+    const auto x = static_cast<u16>(a >> at), y = static_cast<u16>(b >> at);
+    const float v = std::fmax(from_bf16(x), from_bf16(y));
+    both |= static_cast<u32>(to_bf16(v)) << at;
+  }
+  return both;
+}
 inline void copy_async_16(u32 to, const void* from) { emulator::copy_later(to, from, 16); }
 inline void copy_async_4(u32 to, const void* from) { emulator::copy_later(to, from, 4); }
 inline void copy_async_arrive(u32 bar) { emulator::copies_arrive(bar); }
