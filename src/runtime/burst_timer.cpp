@@ -239,7 +239,8 @@ FfnArgs BurstTimer::arguments(const FfnConfig& config, const PlacedLoad& load) c
   const int fullest = *std::max_element(load.grouped.counts.begin(), load.grouped.counts.end());
   a.prefill_down = down_prefill(a.prefill, fullest, config.rows, a.owned_experts == shape_.experts);
   const auto rows = static_cast<int>(load.grouped.rows.size());
-  a.rows_grouped = config.topology == kF3 && pays_row_a_pair(shape_.intermediate, rows);
+  a.rows_grouped = config.topology == kF3 &&
+                   pays_row_a_pair(shape_.intermediate, shape_.experts, rows, load.tokens);
   if (a.rows_grouped) a.scale_pitch = column_pitch(row_tokens_);
   a.most_rows = static_cast<int>(middle_rows_);
   a.down_parts = ffn_down_parts(a.hidden, a.intermediate, context_.info().sms);

@@ -120,11 +120,12 @@ void check_tokens(const LocalShape& shape, const LayerCall& call) {
 
 LayerMode mode_of(const LayerOptions& o, const LayerCall& call) {
   LayerMode mode{.phased = o.menu[0].topology == kF3, .ordered = o.ordered};
+  if (!mode.phased || call.ready_counts || call.hidden_scales) return mode;
+  const LocalShape& shape = o.shape;
+  const long long pairs = static_cast<long long>(call.tokens) * shape.top_k;
+  const int rows = static_cast<int>(pairs * shape.experts / o.experts);  // that this GPU expects
   mode.row_a_pair =
-      mode.phased && !call.ready_counts && !call.hidden_scales &&
-      o.row_a_pair.value_or(pays_row_a_pair(
-          o.shape.intermediate, static_cast<int>(static_cast<long long>(call.tokens) *
-                                                 o.shape.top_k * o.shape.experts / o.experts)));
+      o.row_a_pair.value_or(pays_row_a_pair(shape.intermediate, shape.experts, rows, call.tokens));
   return mode;
 }
 

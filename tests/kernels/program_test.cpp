@@ -188,11 +188,17 @@ TEST(RowMaps, ABoxIsAFewRowsOfOneBlockOfColumns) {
 
 // What a GPU gets of a call's pairs decides, not how many there are.
 TEST(RowMaps, ARowForEachPairPaysByWhatIsReadAgain) {
-  EXPECT_FALSE(pays_row_a_pair(1024, 2048));
-  EXPECT_TRUE(pays_row_a_pair(1024, 4096));
-  EXPECT_FALSE(pays_row_a_pair(14336, 128));
-  EXPECT_TRUE(pays_row_a_pair(14336, 256));
-  EXPECT_TRUE(pays_row_a_pair(1 << 20, 1 << 20)) << "no overflow";
+  // Eight experts of h = 1024 on one of eight GPUs: full tiles.
+  EXPECT_FALSE(pays_row_a_pair(1024, 8, 512, 512));
+  EXPECT_TRUE(pays_row_a_pair(1024, 8, 1024, 1024));
+  // Narrow ones, or many: when there is much to read again.
+  EXPECT_FALSE(pays_row_a_pair(768, 16, 2048, 2048));
+  EXPECT_FALSE(pays_row_a_pair(2048, 32, 1024, 1024));
+  EXPECT_TRUE(pays_row_a_pair(2048, 32, 2048, 2048));
+  // One GPU: eight rows a token.
+  EXPECT_FALSE(pays_row_a_pair(1024, 64, 8192, 1024));
+  EXPECT_TRUE(pays_row_a_pair(1024, 64, 32768, 4096));
+  EXPECT_TRUE(pays_row_a_pair(1 << 20, 1, 1 << 20, 1 << 20)) << "no overflow";
 }
 
 TEST(WeightMaps, StridesHoldWhatNoIntCould) {

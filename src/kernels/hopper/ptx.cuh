@@ -241,11 +241,7 @@ __device__ __forceinline__ u32 map_to_rank(u32 smem, u32 rank) {
 __device__ __forceinline__ void mbarrier_arrive_cluster(u32 mapped) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapped) : "memory");
 }
-// Stores into another block's shared memory, which is seen there behind a cluster_sync.
-__device__ __forceinline__ void store_cluster_4(u32 to, u32 v) {
-  asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
-}
-// The same, at any time: the bytes count on that block's barrier.
+// Stores into another block's shared memory; the bytes count on that block's barrier.
 __device__ __forceinline__ void store_async_8(u32 to, u32 bar, float a, float b) {
   asm volatile(
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::

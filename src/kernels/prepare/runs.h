@@ -21,15 +21,21 @@ constexpr int kPairsOfRun = 1024;
 constexpr int kMostRuns = 48;
 
 // Whether a row for each pair pays (PrepareArgs::row_a_pair) where the kernel has two phases and
-// this GPU gets so many rows: each is read h / 128 times, by the copy engine if rows stand
-// together; but they wait for the grouping, two to four microseconds.
-RAMP_HD constexpr bool pays_row_a_pair(int intermediate, int rows) {
-  return static_cast<long long>(intermediate) * rows >= 3'250'000;
+// this GPU, of so many experts and tokens, gets so many rows: each is read h / 128 times, by the
+// copy engine if rows stand together; but they wait for the grouping, a microsecond or two where
+// they are about as many as the tokens, and where they are more they take longer to write.
+RAMP_HD constexpr bool pays_row_a_pair(int intermediate, int experts, int rows, int tokens) {
+  constexpr long long kMuch = 3'250'000;
+  const long long h = intermediate;
+  if (rows > 2LL * tokens) return h * tokens >= kMuch;
+  return h * rows >= kMuch || (h >= 1024 && rows >= 128LL * experts);
 }
 
 // Where they do and a cluster selects, the other blocks can hold their rows, quantised, until the
-// grouping is made: each its share of the tokens, codes and scales, in so much shared memory.
-constexpr int kMostHeldBytes = 200 * 1024;
+// grouping is made: each its share of the tokens, codes and scales, in so much shared memory.  Of
+// more (DeepSeek-V3, 2,048 tokens: 131 KB) the memory is the limit, and a second launch is 6 us
+// quicker.
+constexpr int kMostHeldBytes = 96 * 1024;
 RAMP_HD constexpr int held_tokens(int tokens, int blocks) { return ceil_div(tokens, blocks); }
 RAMP_HD constexpr long long held_bytes(int tokens, int hidden, int blocks) {
   return static_cast<long long>(held_tokens(tokens, blocks)) * (hidden + hidden / kScaleGroup * 4);

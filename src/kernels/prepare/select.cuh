@@ -25,12 +25,14 @@ RAMP_HD constexpr int pairs_of_lane(int blocks) {
 // Counters of an expert, one a warp; the odd pitch spreads the experts over the banks.
 constexpr int kCounterPitch = kPrepareWarps + 1;
 
-// Dynamic shared memory of a selecting block: per expert the warps' counters, their sums over the
+// Dynamic shared memory of a selecting block: a barrier's two words (as many for each expert, so
+// that the sum is so many bytes an expert), and per expert the warps' counters, their sums over the
 // warps before, the count, the base, every entry's tile base, the counts of a cluster's blocks and
 // the sum of those before this one.  All kernels get the same, so that an SM's split into L1 and
 // shared memory stays what it is.
 RAMP_HD constexpr int prepare_shared_bytes(int local_experts, int entries) {
-  return (kCounterPitch + kPrepareWarps + 2 + entries + kBlocksOfCluster + 1) * local_experts * 4;
+  return (2 + kCounterPitch + kPrepareWarps + 2 + entries + kBlocksOfCluster + 1) * local_experts *
+         4;
 }
 
 // Adds this warp's pairs to its counters; returns the place among those before it in the warp
@@ -187,7 +189,8 @@ template <int kBlocks, bool kTells = false>
 __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* shared) {
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
   const int experts = a.local_experts;
-  int* counters = shared;                                // [experts][kCounterPitch]
+  const u32 all_told = smem_u32(shared);                 // a cluster's barrier, two words
+  int* counters = shared + 2;                            // [experts][kCounterPitch]
   int* before = counters + kCounterPitch * experts;      // [experts][warps]
   int* count = before + kPrepareWarps * experts;         // [experts]
   int* base = count + experts;                           // [experts]
@@ -213,10 +216,16 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
 
   for (int i = tid; i < kCounterPitch * experts; i += kPrepareThreads) counters[i] = 0;
   if (tid < 3) skipped_sum[tid] = 0;
-  if constexpr (kBlocks > 1)
+  if constexpr (kBlocks > 1) {
+    if (tid == 0) {
+      mbarrier_init(all_told, 1);
+      fence_mbarrier_init();
+      mbarrier_arrive_expect(all_told, kBlocks * experts * 4);
+    }
     cluster_sync();  // nobody tells a block that has not started
-  else
+  } else {
     __syncthreads();
+  }
   wait_for_dependencies();
 
   int expert[kMine], rank[kMine] = {};
@@ -244,11 +253,12 @@ __device__ __forceinline__ void select(const PrepareArgs& a, int block, int* sha
   };
   if constexpr (kBlocks > 1) {
     for (int i = tid; i < kBlocks * experts; i += kPrepareThreads) {
-      const int e = i % experts;
-      store_cluster_4(map_to_rank(smem_u32(told + block * experts + e), i / experts),
-                      sum_of_warps(e));
+      const int e = i % experts, to = i / experts;
+      store_async_4(map_to_rank(smem_u32(told + block * experts + e), to),
+                    map_to_rank(all_told, to), sum_of_warps(e));
     }
-    cluster_sync();
+    // Not by a barrier of the cluster: its release is a fence of the whole GPU's memory.
+    mbarrier_wait_cluster(all_told, 0);
   }
   // n_e, or 0 beyond the last expert; of one block's pairs it is summed by every warp that needs
   // it, which is faster than to meet once more.

@@ -249,45 +249,54 @@ struct PhasedGatherer {
     return it.down ? h_blocks : d_blocks;
   }
 
-  // By threads of number `by` of `threads`: what consumers want to know of the rows, and the
-  // weights' scales of all units: gate and up of a 128-block of h, or two 128-blocks of the output,
-  // of which the last may be missing.
-  __device__ __forceinline__ void bring_rows(const PhasedItem& it, int by, int threads) const {
-    const auto weight_scale = [&](int i) {  // scale i of 2 * it.units
-      const bool second = i >= it.units;
-      const int block = it.down ? it.column * 2 + second : second * h_blocks + it.column;
-      const bool there = i < 2 * it.units && it.rows > 0 && (!it.down || block < d_blocks);
-      const long long row = static_cast<long long>(it.expert) * (it.down ? d_blocks : 2 * h_blocks);
-      return there ? load_cg((it.down ? a.scale2 : a.scale13) + (row + block) * blocks(it) +
-                             it.first + i - second * it.units)
-                   : 0.0f;
-    };
+  // Scale i of 2 * it.units of the weights: of gate, then of up of a 128-block of h, or of two
+  // 128-blocks of the output; where it comes from, or null behind them and of a block that is
+  // missing, and its place.
+  __device__ __forceinline__ const float* weight_scale(const PhasedItem& it, int i) const {
+    const int second = i >= it.units;
+    const int block = it.down ? it.column * 2 + second : second * h_blocks + it.column;
+    if (i >= 2 * it.units || it.rows <= 0 || (it.down && block >= d_blocks)) return nullptr;
+    const long long row =
+        static_cast<long long>(it.expert) * (it.down ? d_blocks : 2 * h_blocks) + block;
+    return (it.down ? a.scale2 : a.scale13) + row * blocks(it) + it.first + i - second * it.units;
+  }
+  __device__ __forceinline__ int weight_scale_place(const PhasedItem& it, int i) const {
+    return i >= it.units ? i + kPhasedMostUnits - it.units : i;
+  }
+  __device__ __forceinline__ int2 row(const PhasedItem& it, int r) const {
+    return r < it.rows ? load_cg(reinterpret_cast<const int2*>(a.rows + it.row0 + r)) : int2{};
+  }
+  __device__ __forceinline__ void put_row(const PhasedItem& it, int r, int2 row) const {
+    if (r < it.rows) *reinterpret_cast<int2*>(E::rows(s, item.slot) + r) = row;
+  }
+
+  // What consumers want to know of an item beside its units, by the last 64 threads; one latency
+  // for all that most items have.
+  __device__ __forceinline__ void bring_rows_and_scales(const PhasedItem& it) const {
+    constexpr int kThreads = kFfnGatherThreads - 32, kAtOnce = ceil_div(E::kRows, kThreads);
+    const int by = thread - 32;
     float* scales = E::weight_scales(s, item.slot);
+    const auto load = [&](int i) {
+      const float* from = weight_scale(it, i);
+      return from ? load_cg(from) : 0.0f;
+    };
     const auto put = [&](int i, float scale) {
-      const int second = i >= it.units;
-      if (i < 2 * it.units) scales[second * (kPhasedMostUnits - it.units) + i] = scale;
+      if (i < 2 * it.units) scales[weight_scale_place(it, i)] = scale;
     };
-    Row* rows = E::rows(s, item.slot);
-    const auto row = [&](int r) {
-      return r < it.rows ? load_cg(reinterpret_cast<const int2*>(a.rows + it.row0 + r)) : int2{};
-    };
-    // One latency for all that most items have.
-    constexpr int kAtOnce = 2;
     float scale[kAtOnce];
-    int2 at[kAtOnce];
+    int2 rows[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      scale[i] = weight_scale(by + i * threads);
-      at[i] = row(by + i * threads);
+      scale[i] = load(by + i * kThreads);
+      rows[i] = row(it, by + i * kThreads);
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      put(by + i * threads, scale[i]);
-      if (by + i * threads < it.rows) *reinterpret_cast<int2*>(rows + by + i * threads) = at[i];
+      put(by + i * kThreads, scale[i]);
+      put_row(it, by + i * kThreads, rows[i]);
     }
 #pragma unroll 1
-    for (int i = by + kAtOnce * threads; i < 2 * it.units; i += threads) put(i, weight_scale(i));
-    static_assert(kAtOnce * 64 >= E::kRows);
+    for (int i = by + kAtOnce * kThreads; i < 2 * it.units; i += kThreads) put(i, load(i));
   }
 
   // By one thread: the copy engine brings an item's rows and scales.
@@ -313,8 +322,13 @@ struct PhasedGatherer {
     }
   }
 
-  // By all: row by row.
+  // By all: row by row, the weights' scales with the first unit's.
   __device__ __forceinline__ void bring_apart(const PhasedItem& it, int publish_at) {
+    const u32 scales = s.ring + E::weight_scales_at(item.slot);
+#pragma unroll 1
+    for (int i = thread; i < 2 * it.units; i += kFfnGatherThreads)
+      if (const float* from = weight_scale(it, i))
+        copy_async_4(scales + weight_scale_place(it, i) * 4, from);
     // A row of a unit is 8 chunks of 16 bytes; this thread brings the same one of every kStep-th
     // row.  Their places repeat after two of them, but for the rows' own distance.
     constexpr int kChunks = kScaleGroup / 16, kStep = kFfnGatherThreads / kChunks,
@@ -376,7 +390,7 @@ struct PhasedGatherer {
       const bool publishes =
           thread == kFfnGatherThreads - 32 && unpublished >= 0 && publishes_meanwhile(it);
       if (stands_together(a, it)) {
-        if (thread >= 32) bring_rows(it, thread - 32, kFfnGatherThreads - 32);
+        if (thread >= 32) bring_rows_and_scales(it);
         __syncwarp();
         if (lane == 0) mbarrier_arrive(s.rows_full(item.slot));
         if (thread == 0) {
@@ -394,7 +408,7 @@ struct PhasedGatherer {
           add_release(a.ready + unpublished, 1);
         }
       } else {
-        bring_rows(it, thread, kFfnGatherThreads);
+        for (int r = thread; r < it.rows; r += kFfnGatherThreads) put_row(it, r, row(it, r));
         named_barrier(kGatherers, kFfnGatherThreads);
         if (lane == 0) mbarrier_arrive(s.rows_full(item.slot));
         bring_apart(it, publishes ? min(E::kStages, it.units - 1) : -1);

@@ -82,8 +82,11 @@ struct PhasedCode {
     return reinterpret_cast<Row*>(s.base + layout.items + i * layout.item_bytes + layout.item_rows);
   }
   // Of the item's units, those of the first 128 weight rows of each, then those of the other 128.
+  __device__ static int weight_scales_at(int i) {
+    return layout.items + i * layout.item_bytes + kPhasedHeadBytes;
+  }
   __device__ static float* weight_scales(const PhasedShared& s, int i) {
-    return reinterpret_cast<float*>(head(s, i) + 1);
+    return reinterpret_cast<float*>(s.base + weight_scales_at(i));
   }
   __device__ static u32 weights(const PhasedShared& s, int slot) {
     return s.ring + slot * kFfnUnitBytes;

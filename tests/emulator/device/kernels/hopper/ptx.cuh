@@ -163,7 +163,6 @@ inline void store_shared_1(u32 to, u16 v) { std::memcpy(emulator::shared_pointer
 inline void cluster_sync() { emulator::cluster_barrier(); }
 inline u32 map_to_rank(u32 smem, u32 rank) { return emulator::address_in_rank(smem, rank); }
 inline void mbarrier_arrive_cluster(u32 mapped) { emulator::barrier_arrive(mapped, 0); }
-inline void store_cluster_4(u32 to, u32 v) { std::memcpy(emulator::shared_pointer(to, 4), &v, 4); }
 inline void store_async_8(u32 to, u32 bar, float a, float b) {
   emulator::land_later(to, bar, 8, [a, b](char* place) {
     const float two[2] = {a, b};
