@@ -6,7 +6,7 @@
 #   tools/measure.sh --print [STEP ...]  the commands alone
 #
 # Where there are several GPUs, run one of these on each, with other steps: CUDA_VISIBLE_DEVICES=1 tools/measure.sh OUT large layouts
-# A step that fails or runs into its limit is said and the next one goes on.  RAMP names the program, build/ramp by default.
+# SHARE=0.5 gives campaigns half of their minutes.  A step that fails or runs into its limit is said and the next one goes on.  RAMP names the program, build/ramp by default.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 ramp=${RAMP:-build/ramp}
@@ -22,6 +22,9 @@ else
   mkdir -p "$out"
 fi
 failed=0
+
+# minutes N: of a campaign, by SHARE
+minutes() { awk "BEGIN { print $1 * ${SHARE:-1} }"; }
 
 # run SECONDS COMMAND...
 run() {
@@ -42,7 +45,7 @@ few_passes() {
   local model layout train test minutes
   IFS=: read -r model layout train test minutes <<<"$2"
   run "$1" "$ramp" tune --model "$model" --layout "$layout" --generate seed=1 --rounds 2 --margin 0.03 --train "$train" \
-    --test "$test" --minutes "$minutes" --measurements "$out/$model-$layout.rmeas" -o "$out/$model-$layout.plan.json"
+    --test "$test" --minutes "$(minutes "$minutes")" --measurements "$out/$model-$layout.rmeas" -o "$out/$model-$layout.plan.json"
 }
 
 # Entries among which `--policy best` takes the fastest: of each class what wins somewhere.
@@ -81,10 +84,10 @@ for step in "${steps[@]}"; do
       ;;
     select) run 30 "$ramp" bench select olmoe --layout ep8 --json "$out/select.json" ;;
     campaigns)
-      run 90 "$ramp" tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace --minutes 0.7 \
+      run 90 "$ramp" tune --model dsv2-lite --layout ep8 --trace data/traces/dsv2lite_esft.rtrace --minutes "$(minutes 0.7)" \
         --measurements "$out/dsv2-lite-ep8.rmeas" -o "$out/dsv2-lite-ep8.plan.json"
       for m in olmoe qwen3-30b qwen35-35b; do
-        run 90 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes 0.75 --measurements "$out/$m-ep8.rmeas" \
+        run 90 "$ramp" tune --model $m --layout ep8 --generate seed=1 --minutes "$(minutes 0.75)" --measurements "$out/$m-ep8.rmeas" \
           -o "$out/$m-ep8.plan.json"
       done
       ;;
