@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "choice/sizes.hpp"
+
 namespace ramp {
 
 namespace {
@@ -60,8 +62,17 @@ Lesson make_lesson(const MeasuredSpace& space, Role role, Half half) {
 }
 
 Lesson make_lesson_of_all_sizes(const MeasuredSpace& space) {
-  return lesson_of_passes(space, Half::kBoth, [](const MeasuredPass& pass) {
-    return pass.role == Role::kTrain || pass.role == Role::kUniform;
+  std::vector<bool> is_timed(space.loads.size());
+  for (const auto& row : space.samples)
+    for (size_t l = 0; l < row.size(); ++l) is_timed[l] = is_timed[l] || !row[l].empty();
+  bool has_training[kSizeRanges] = {};
+  for (const MeasuredPass& pass : space.passes)
+    if (pass.role == Role::kTrain)
+      for (int load : pass.load_of_gpu)
+        if (load >= 0 && is_timed[load]) has_training[size_range(pass.tokens)] = true;
+  return lesson_of_passes(space, Half::kBoth, [&](const MeasuredPass& pass) {
+    return pass.role == Role::kTrain ||
+           (pass.role == Role::kUniform && !has_training[size_range(pass.tokens)]);
   });
 }
 

@@ -38,9 +38,9 @@ struct Lesson {
 // one; the others keep their fit, for the ranking, and are never picked.
 Lesson make_lesson(const MeasuredSpace& space, Role role, Half half);
 
-// The lesson that a plan is made of: the training passes and the uniform draws.  These are not the
-// traffic, but what it is where experts are balanced well, and they are of sizes between those of
-// the training passes, to which a menu must belong too.
+// The lesson that a plan is made of: the training passes, and the uniform draws of ranges of sizes
+// of which no training pass was timed.  Beside training passes these lead astray: where experts are
+// balanced another configuration is the fastest (docs/policies.md).
 Lesson make_lesson_of_all_sizes(const MeasuredSpace& space);
 
 // What was learned on one layout, for the candidates of another, which are the same by label: those

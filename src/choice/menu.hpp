@@ -55,9 +55,11 @@ struct SizedMenu {
 // number of entries, an occupancy class nobody has, or a lesson without timed passes.
 GreedyMenu greedy_menu(const Lesson& lesson, const MenuOptions& options);
 
-// One menu for all sizes, or up to options.menus of options.entries each, parted where that makes
-// the passes fastest.  One more only where that is a quarter of a per cent faster, and where each
-// has kLeastPasses training passes to grow on.  Ascending; the last is kAnySize.
+// The greedy menu, or up to options.menus of options.entries each, parted where that makes the
+// passes, and those of sizes near theirs (choice/nearby_sizes.hpp), fastest; GreedyMenu::loss is of
+// these then.  One more only where that is a tenth of a per cent faster, and where each has
+// kLeastPasses such passes to grow on, as many as one training pass makes.  Ascending; the last is
+// kAnySize.
 std::vector<SizedMenu> menus_by_size(const Lesson& lesson, const MenuOptions& options);
 // What predicts in each of these menus: fit_candidates_of_sizes of the sizes that it serves.
 std::vector<std::vector<CandidateFit>> fits_of_menus(const Lesson& lesson,

@@ -204,21 +204,43 @@ TEST(MenusBySize, PartThePassesWhereTheClassesPart) {
   }
 }
 
-// Training passes of 48 and 400 tokens; the classes part at 300, which only uniform draws show.
-TEST(MenusBySize, UniformDrawsSayWhichMenuServesTheSizesBetween) {
+// No training pass is of 49 to 1,023 tokens, and the classes part at 600, which only uniform draws
+// show.
+TEST(MenusBySize, UniformDrawsServeRangesWithoutTrainingPasses) {
   SyntheticOptions gap;
-  gap.sizes = {4, 48, 400, 1024};
+  gap.sizes = {4, 48, 1024};
   const MeasuredSpace space =
       synthetic_space(gap, [](const Candidate& c, const std::vector<int>& load) {
-        return eq3_time(c, load) * ((pairs_of(load) < 300) == (c.occupancy == "two") ? 1 : 1.5);
+        return eq3_time(c, load) * ((pairs_of(load) < 600) == (c.occupancy == "two") ? 1 : 1.5);
       });
-  const std::vector<SizedMenu> trained = menus_by_size(lesson_of(space), {}),
-                               drawn = menus_by_size(make_lesson_of_all_sizes(space), {});
+  const MenuOptions two{.menus = 2};
+  const std::vector<SizedMenu> trained = menus_by_size(lesson_of(space), two),
+                               drawn = menus_by_size(make_lesson_of_all_sizes(space), two);
   ASSERT_EQ(trained.size(), 2u);
   ASSERT_EQ(drawn.size(), 2u);
   EXPECT_LT(trained[0].up_to, 256) << "half way by ratio";
   EXPECT_GE(drawn[0].up_to, 256);
-  EXPECT_LT(drawn[0].up_to, 400);
+  EXPECT_LT(drawn[0].up_to, 1024);
+}
+
+// Passes of 400 and 1,600 tokens were measured; from 1,300 pairs on the other class is faster.
+TEST(MenusBySize, PartBetweenTheSizesThatWereMeasured) {
+  SyntheticOptions few;
+  few.sizes = {4, 400, 1600};
+  few.skew = 0;
+  const Lesson lesson =
+      lesson_of(synthetic_space(few, [](const Candidate& c, const std::vector<int>& load) {
+        const Features f = features(c.grid, load.data(), static_cast<int>(load.size()));
+        const double pairs =
+            static_cast<double>(f.tiles) * c.grid.phase[0].rows / c.grid.phase[0].col_tiles;
+        return c.occupancy == "two" ? 5 + 0.02 * pairs : 18 + 0.01 * pairs;
+      }));
+  const std::vector<SizedMenu> menus = menus_by_size(lesson, {.menus = 2});
+  ASSERT_EQ(menus.size(), 2u);
+  EXPECT_EQ(menus[0].menu.occupancy, "two");
+  EXPECT_EQ(menus[1].menu.occupancy, "one");
+  EXPECT_GT(menus[0].up_to, 1000) << "800 is half way by ratio";
+  EXPECT_LT(menus[0].up_to, 1600);
 }
 
 TEST(MenusBySize, AreFasterThanOneOrAreOne) {
@@ -229,7 +251,8 @@ TEST(MenusBySize, AreFasterThanOneOrAreOne) {
         menus_by_size(lesson, {.entries = 2, .occupancy = "", .menus = most});
     EXPECT_LE(menus.size(), static_cast<size_t>(most));
     const double now = time_of(lesson, menus);
-    EXPECT_LE(now, before * (1 + 1e-6));
+    // By a little they may be slower on these: they grew on passes of sizes near theirs too.
+    EXPECT_LE(now, before * 1.005);
     before = now;
   }
   SyntheticOptions one_size;
@@ -237,11 +260,15 @@ TEST(MenusBySize, AreFasterThanOneOrAreOne) {
   EXPECT_EQ(menus_by_size(lesson_of(synthetic_space(one_size)), {}).size(), 1u);
 }
 
+// A pass of one token stands for three (one, one, two), one of 1,024 for five.
 TEST(MenusBySize, NeedPassesToGrowOn) {
+  static_assert(kLeastPasses == 5);
   SyntheticOptions few;
-  few.train_passes = 2 * kLeastPasses - 1;
   few.sizes = {1, 1024};
-  EXPECT_EQ(menus_by_size(lesson_of(synthetic_space(few)), {}).size(), 1u);
+  for (const auto& [passes, menus] : {std::pair(2, 1u), std::pair(4, 2u)}) {
+    few.train_passes = passes;
+    EXPECT_EQ(menus_by_size(lesson_of(synthetic_space(few)), {}).size(), menus);
+  }
 }
 
 TEST(MenusBySize, RefuseWhatIsNoNumberOfMenus) {
