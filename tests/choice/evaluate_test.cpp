@@ -240,7 +240,7 @@ TEST(Evaluate, ScoresEveryPolicyOnEightyConfigurationsAndFiveHundredLoads) {
 
 TEST(Tune, MakesAPlanThatPredictsWhatItSays) {
   const MeasuredSpace space = synthetic_space({.noise = 0.01, .samples = 4});
-  const Plan plan = tune_from(space, {.entries = 4});
+  const Plan plan = tune_from(space, {.entries = 4, .menus = 1});
   EXPECT_EQ(plan.menu.size(), 4u);
   EXPECT_EQ(plan.quality.test_passes, 40);
   EXPECT_LT(plan.quality.median_error, 0.02);

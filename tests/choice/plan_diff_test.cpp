@@ -51,7 +51,7 @@ TEST(PlanDiff, FindsNothingInOnePlanAndRefusesLoadsOfAnotherLayer) {
 }
 
 TEST(PlanDiff, AnEntryThatOnlyMovedIsNeitherAddedNorRemoved) {
-  const Plan a = tune_from(synthetic_space({.skew = 1.6}), {});
+  const Plan a = tune_from(synthetic_space({.skew = 1.6}), {.menus = 1});
   ASSERT_GE(a.menu.size(), 2u);
   Plan b = a;
   std::swap(b.menu[0], b.menu[1]);

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 Plan example() {
   static const Plan plan = [] {
-    Plan p = tune_from(synthetic_space({.noise = 0.01}), {.entries = 3});
+    Plan p = tune_from(synthetic_space({.noise = 0.01}), {.entries = 3, .menus = 1});
     p.gpu = {"NVIDIA H200", 9, 0, 132, 150754820096LL};
     return p;
   }();
