@@ -14,12 +14,12 @@ std::string made(const std::string& name, const std::string& arguments) {
 }
 
 const std::string& four() {
-  static const std::string path = made("four.plan.json", " --menu 4");
+  static const std::string path = made("four.plan.json", " --menu 4 --menus 1");
   return path;
 }
 
 const std::string& two() {
-  static const std::string path = made("two.plan.json", " --menu 2");
+  static const std::string path = made("two.plan.json", " --menu 2 --menus 1");
   return path;
 }
 

@@ -9,7 +9,8 @@ namespace {
 const std::string& made_plan() {
   static const std::string path = [] {
     const std::string out = folder().at("made.plan.json");
-    const Said said = ramp_says("plan make " + synthetic_measurements() + " --menu 4 -o " + out);
+    const Said said =
+        ramp_says("plan make " + synthetic_measurements() + " --menu 4 --menus 1 -o " + out);
     EXPECT_EQ(said.code, 0) << said.err;
     return out;
   }();
@@ -31,7 +32,9 @@ TEST(PlanVerb, MakesShowsAndVerifies) {
 
 TEST(PlanVerb, TheSameMeasurementsMakeTheSamePlan) {
   const std::string again = folder().at("again.plan.json");
-  ASSERT_EQ(ramp_says("plan make " + synthetic_measurements() + " --menu 4 -o " + again).code, 0);
+  ASSERT_EQ(
+      ramp_says("plan make " + synthetic_measurements() + " --menu 4 --menus 1 -o " + again).code,
+      0);
   EXPECT_EQ(text_of_file(again), text_of_file(made_plan()));
 }
 
