@@ -92,6 +92,20 @@ TEST(LayerOptions, MenuAndThetaMustAgree) {
   expect_refused("theta/0", [](LayerOptions& o) { o.theta[0].wave = HUGE_VALF; });
 }
 
+// An item of f3 keeps the weights' scales of all its units.
+TEST(LayerOptions, TwoPhasesTakeDimensionsUpTo32768) {
+  const auto of = [](int hidden, int intermediate) {
+    return [=](LayerOptions& o) {
+      o.shape.hidden = hidden, o.shape.intermediate = intermediate;
+      o.menu = {FfnConfig{.rows = 64, .stages = 4, .staging = 1, .topology = kF3}};
+      o.theta.resize(1);
+    };
+  };
+  expect_refused("menu/0", of(2048, 32768 + 128));
+  expect_refused("menu/0", of(32768 + 128, 2048));
+  EXPECT_EQ(refusal(of(32768, 32768)), "");
+}
+
 TEST(LayerOptions, AClusterNeedsAPartOfTheHiddenDimensionForEveryBlock) {
   for (const FfnConfig& c : ffn_space())
     if (c.split == 4) {
