@@ -33,7 +33,7 @@ bool same_row(const Row& a, const Row& b) {
 // Empty, or the first thing that differs from the twin.
 std::string prepared_difference(const Layer& layer, const CheckCase& c, const LayerState& state,
                                 const std::vector<unsigned char>& bytes, const Workspace& w,
-                                bool row_a_pair, int forced) {
+                                const LayerMode& mode, int forced) {
   const LayerOptions& o = layer.options();
   const GroupedRows& want = c.grouped;
   const auto experts = static_cast<std::size_t>(o.shape.experts);
@@ -79,18 +79,20 @@ std::string prepared_difference(const Layer& layer, const CheckCase& c, const La
   // Of tokens without local pairs nobody reads the rows, and large loads leave them out.
   const auto d = static_cast<std::size_t>(o.shape.hidden), groups = d / kScaleGroup;
   const bool quantises = c.batch.hidden_q.empty();
-  const bool scales = quantises || !is_row_by_row(c.scale_strides, o.shape.hidden, c.slots);
+  const bool scales =
+      quantises || mode.orders_scales || !is_row_by_row(c.scale_strides, o.shape.hidden, c.slots);
   // Of grouped rows, where the entry has two phases, column by column.
-  const int pitch = config.topology == kF3 && (row_a_pair || !c.ready_counts.empty())
-                        ? column_pitch(row_a_pair ? c.batch.tokens * o.shape.top_k : c.batch.tokens)
-                        : 0;
+  const int pitch =
+      config.topology == kF3 && (mode.row_a_pair || !c.ready_counts.empty())
+          ? column_pitch(mode.row_a_pair ? c.batch.tokens * o.shape.top_k : c.batch.tokens)
+          : 0;
   const auto same_scale = [&](std::size_t row, std::size_t g, float scale) {
     const auto at = static_cast<std::size_t>(scale_at(
         pitch, static_cast<long long>(row), static_cast<int>(g), static_cast<int>(groups)));
     return std::memcmp(bytes.data() + w.rows_scale + at * sizeof(float), &scale, sizeof scale) == 0;
   };
   for (std::size_t r = 0; r < want.rows.size(); ++r) {
-    const auto t = static_cast<std::size_t>(want.rows[r].token), at = row_a_pair ? r : t;
+    const auto t = static_cast<std::size_t>(want.rows[r].token), at = mode.row_a_pair ? r : t;
     if (quantises && std::memcmp(bytes.data() + w.rows_q + at * d, c.rows_q.data() + t * d, d) != 0)
       return fmt::format("the quantised row of token {}", t);
     for (std::size_t g = 0; scales && g < groups; ++g)
@@ -218,7 +220,7 @@ CheckRecord run_case(const Layer& layer, const TrialSetting& trial, std::size_t 
   else if (c.slots > 0 && !leaves_empty_slots(c, out, static_cast<std::size_t>(shape.hidden)))
     record.detail = "a slot that no row fills was written";
   if (std::string difference =
-          prepared_difference(layer, c, state, bytes, w, layer.takes_row_a_pair(call), forced);
+          prepared_difference(layer, c, state, bytes, w, layer.mode(call), forced);
       !difference.empty())
     record.detail = "prepare's " + difference;
   else if (difference = counter_difference(state, c, shape.top_k); !difference.empty())

@@ -118,14 +118,25 @@ void check_tokens(const LocalShape& shape, const LayerCall& call) {
                 "split the batch");
 }
 
+int rows_expected(const LayerCall& call) {
+  return call.expected_rows > 0 ? std::min(call.expected_rows, call.tokens) : call.tokens;
+}
+
 LayerMode mode_of(const LayerOptions& o, const LayerCall& call) {
   LayerMode mode{.phased = o.menu[0].topology == kF3, .ordered = o.ordered};
-  if (!mode.phased || call.ready_counts || call.hidden_scales) return mode;
+  const bool grouped = call.ready_counts != 0, quantised = call.hidden_scales != 0;
+  if (!mode.phased || grouped != quantised) return mode;
   const LocalShape& shape = o.shape;
-  const long long pairs = static_cast<long long>(call.tokens) * shape.top_k;
-  const int rows = static_cast<int>(pairs * shape.experts / o.experts);  // that this GPU expects
-  mode.row_a_pair =
-      o.row_a_pair.value_or(pays_row_a_pair(shape.intermediate, shape.experts, rows, call.tokens));
+  const auto pays = [&](int rows, int tokens) {
+    return o.row_a_pair.value_or(pays_row_a_pair(shape.intermediate, shape.experts, rows, tokens));
+  };
+  if (grouped) {
+    mode.orders_scales = is_row_by_row(call.scale_strides, shape.hidden, call.slots) &&
+                         pays(rows_expected(call), rows_expected(call));
+  } else {
+    const long long pairs = static_cast<long long>(call.tokens) * shape.top_k;
+    mode.row_a_pair = pays(static_cast<int>(pairs * shape.experts / o.experts), call.tokens);
+  }
   return mode;
 }
 
@@ -136,13 +147,9 @@ WorkspaceParts parts_of(const LayerOptions& o, const LayerCall& call) {
   parts.row_a_pair = mode.row_a_pair;
   parts.grouped = call.ready_counts != 0;
   parts.rows_q = !call.hidden_scales;
-  parts.rows_scale =
-      !call.hidden_scales || !is_row_by_row(call.scale_strides, o.shape.hidden, call.slots);
+  parts.rows_scale = !call.hidden_scales || mode.orders_scales ||
+                     !is_row_by_row(call.scale_strides, o.shape.hidden, call.slots);
   return parts;
-}
-
-int rows_expected(const LayerCall& call) {
-  return call.expected_rows > 0 ? std::min(call.expected_rows, call.tokens) : call.tokens;
 }
 
 }  // namespace
@@ -282,9 +289,7 @@ Workspace Layer::workspace(const LayerCall& call) const {
   return workspace_layout(options_.shape, call.tokens, parts_of(options_, call));
 }
 
-bool Layer::takes_row_a_pair(const LayerCall& call) const {
-  return mode_of(options_, call).row_a_pair;
-}
+LayerMode Layer::mode(const LayerCall& call) const { return mode_of(options_, call); }
 
 int Layer::prefill_of(int tokens, bool ready_counts) const {
   const double share = ready_counts

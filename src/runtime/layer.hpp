@@ -38,7 +38,8 @@ struct LayerOptions {
   // of topology F3, which keeps one order of sums in every entry.
   bool ordered = false;
   // Whether `prepare` writes a row for each pair, in the order of the experts, instead of one for
-  // each token (menus of topology F3); empty: where it pays (pays_row_a_pair).  Not in the results.
+  // each token (menus of topology F3), and of rows that come grouped brings their scales into the
+  // order that goes with it; empty: where it pays (pays_row_a_pair).  Not in the results.
   std::optional<bool> row_a_pair;
 };
 
@@ -93,6 +94,7 @@ struct LayerCounters {
 };
 
 struct LayerArguments;
+struct LayerMode;
 
 class Layer {
  public:
@@ -107,8 +109,8 @@ class Layer {
   // For one call, which may need less than any call of its size.  Looks at no address but for
   // whether it is 0.
   std::size_t workspace_bytes(const LayerCall& call) const;
-  Workspace workspace(const LayerCall& call) const;    // where everything lies in it
-  bool takes_row_a_pair(const LayerCall& call) const;  // see LayerOptions::row_a_pair
+  Workspace workspace(const LayerCall& call) const;  // where everything lies in it
+  LayerMode mode(const LayerCall& call) const;       // how it is done; see LayerOptions::row_a_pair
   int max_tokens() const { return max_tokens_; }
 
   // Once for each workspace, before its first call: sets the counters to zero.  Results never

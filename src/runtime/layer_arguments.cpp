@@ -86,6 +86,11 @@ void set_mode(LayerArguments& arguments, const LayerMode& mode) {
   if (!mode.phased) return;
   p.row_a_pair = mode.row_a_pair;
   f.rows_grouped = mode.row_a_pair || p.ready_counts;
+  if (mode.orders_scales) {
+    const long long groups = p.hidden_size / kScaleGroup;
+    p.scales = f.rows_scale, p.scale_strides = {p.slots * groups, groups, 1};
+    f.rows_scale = p.rows_scale;
+  }
   // Where `prepare` makes the scales of grouped rows, in the order that a tile's come by one copy.
   if (f.rows_grouped && f.rows_scale == p.rows_scale)
     p.scale_pitch = f.scale_pitch = column_pitch(f.most_rows);

@@ -36,6 +36,9 @@ struct LayerMode {
   bool phased = false;  // menu of topology F3
   bool ordered = false;
   bool row_a_pair = false;  // PrepareArgs::row_a_pair
+  // Of e4m3 rows that come grouped with their scales row by row: `prepare` brings these into the
+  // order in which the copy engine takes a tile's at once.
+  bool orders_scales = false;
 };
 // After the call's own addresses are in: where the rows' results go, and who clears these places.
 void set_mode(LayerArguments& arguments, const LayerMode& mode);

@@ -64,10 +64,12 @@ std::vector<PassResult> run_passes(const LayerSetup& setup, const std::vector<Pa
     const bool quantised = !work.batch.hidden_q.empty();
     WorkspaceParts needed = parts;
     needed.grouped = !work.ready_counts.empty();
-    const LayerMode mode{phased, setup.ordered, setup.row_a_pair && !needed.grouped && !quantised};
+    const bool row_by_row = is_row_by_row(work.scale_strides, shape.hidden, work.slots);
+    const LayerMode mode{phased, setup.ordered, setup.row_a_pair && !needed.grouped && !quantised,
+                         setup.row_a_pair && needed.grouped && quantised && row_by_row};
     needed.row_a_pair = mode.row_a_pair;
     needed.rows_q = !quantised;
-    needed.rows_scale = !quantised || !is_row_by_row(work.scale_strides, shape.hidden, work.slots);
+    needed.rows_scale = !quantised || !row_by_row || mode.orders_scales;
     const Workspace w = workspace_layout(shape, work.batch.tokens, needed);
     PassResult& result = results[i];
     result.output.assign(work.want.size(), 0xffff);

@@ -117,10 +117,10 @@ TEST_P(EmulatedPhased, ARowForEachPairIsRight) {
   const Menu& menu = find_menu(GetParam());
   LayerSetup setup = setup_of(menu);
   setup.row_a_pair = true;
-  expect_right(
-      setup,
-      passes_over(menu, {"ragged", "one-token-each", "strange-ids", "ready-counts", "tokens-7"}),
-      6);
+  expect_right(setup,
+               passes_over(menu, {"ragged", "one-token-each", "strange-ids", "ready-counts",
+                                  "tokens-7", "slots-e4m3", "ready-counts-e4m3"}),
+               6);
 }
 
 // Loads of a few tiles in three parts of h, taller ones whole; or the last two tiles of every load.
