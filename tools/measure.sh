@@ -23,8 +23,13 @@ else
 fi
 failed=0
 
+share=${SHARE:-1}
+if ! [[ $share =~ ^[0-9]*\.?[0-9]+$ ]] || [[ $share =~ ^[0.]*$ ]]; then
+  printf 'measure.sh: SHARE is %s; allowed: a number above 0, as 0.5\n' "$share" >&2
+  exit 2
+fi
 # minutes N: of a campaign, by SHARE
-minutes() { awk "BEGIN { print $1 * ${SHARE:-1} }"; }
+minutes() { awk "BEGIN { print $1 * $share }"; }
 
 # run SECONDS COMMAND...
 run() {

@@ -52,14 +52,38 @@ TEST(BenchVerb, RefusesWhatTheCommandLineGetsWrongBeforeItLooksForAGpu) {
   EXPECT_EQ(run_ramp("bench layer olmoe --replays 1").code, 2);
 }
 
+// What `tools/measure.sh` prints, its errors too, and whether it is content.
+struct Printed {
+  std::string text;
+  bool good = false;
+};
+Printed print_measure(const std::string& environment, const std::string& arguments) {
+  const std::string command =
+      "cd " RAMP_SOURCE_DIR " && " + environment + " tools/measure.sh " + arguments + " 2>&1";
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  Printed printed;
+  if (!pipe) return printed;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) printed.text += static_cast<char>(c);
+  printed.good = ::pclose(pipe) == 0;
+  return printed;
+}
+
+TEST(MeasureScript, AShareOfTheMinutesIsAPositiveNumber) {
+  const Printed half = print_measure("SHARE=0.5", "--print tensor");
+  EXPECT_TRUE(half.good) << half.text;
+  EXPECT_NE(half.text.find("--minutes 0.15 "), std::string::npos) << half.text;
+  for (const char* bad : {"abc", "0", "0.0", "-1", "1e", "."}) {
+    const Printed said = print_measure(std::string("SHARE=") + bad, "--print tensor");
+    EXPECT_FALSE(said.good) << bad << ": no minutes would mean all of it";
+    EXPECT_NE(said.text.find("above 0"), std::string::npos) << said.text;
+  }
+}
+
 TEST(MeasureScript, EveryCommandIsOneThatOnlyAGpuIsMissingFor) {
   if (gpu::driver_available()) GTEST_SKIP() << "it would measure";
-  std::FILE* pipe = ::popen("cd " RAMP_SOURCE_DIR " && RAMP=ramp tools/measure.sh --print", "r");
-  ASSERT_TRUE(pipe);
-  std::string printed;
-  for (int c; (c = std::fgetc(pipe)) != EOF;) printed += static_cast<char>(c);
-  EXPECT_EQ(::pclose(pipe), 0);
-  std::istringstream lines(printed);
+  const Printed printed = print_measure("RAMP=ramp", "--print");
+  EXPECT_TRUE(printed.good);
+  std::istringstream lines(printed.text);
   std::string scratch = (std::filesystem::temp_directory_path() / "ramp-measure-XXXXXX").string();
   ASSERT_TRUE(::mkdtemp(scratch.data()));
   int commands = 0;
